@@ -65,13 +65,11 @@ class BellmanEquation:
         d_a = 1 if data.is_discrete else samples.actions.shape[1]
         bandwidths.require_widths(samples.states.shape[1], d_a)
         settings |= {"rows": rows, "stochastic": stochastic, "neighbours": neighbours}
-        seeds = Seed(seed)
+        self._seeds, self._solver = Seed(seed), SolverConfig(rtol=rtol)
         self.policy = as_policy(policy).to(dtype)
         initial = initial_state_tensor(initial_states, samples.states)
-        config, draws = EstimatorConfig(gamma=gamma, **settings), seeds.torch("next-states")
+        config, draws = EstimatorConfig(gamma=gamma, **settings), self._seeds.torch("next-states")
         self.problem = Problem.build(samples, initial, bandwidths, config, draws, ranks)
-        self._seeds = seeds
-        self._solver = SolverConfig(rtol=rtol)
 
     @cached_property
     def solution(self) -> BellmanSolution:
@@ -125,8 +123,8 @@ def evaluate_at(problem: Problem, policy: nn.Module, states: Any, seeds: Seed) -
     like = problem.samples.states
     queries = initial_state_tensor(states, like)
     policy = as_policy(policy)
-    rows = problem.rows_at(queries)
     with torch.no_grad():
         outputs = checked_outputs(policy, queries, problem.samples.action_width)
         generator = seeds.torch("value-samples", like.device)
-        return problem.responsibilities(policy, rows).evaluate(outputs, generator).operator
+        family = problem.responsibilities(policy, problem.rows_at(queries))
+        return family.evaluate(outputs, generator).operator

@@ -56,14 +56,10 @@ class Samples:
             return torch.tensor(np.asarray(array), dtype=dtype, device=device)
 
         labels = torch.tensor(np.asarray(data.actions), device=device)
-        samples = cls(
-            states=tensor(data.observations),
-            actions=labels if data.is_discrete else tensor(data.actions),
-            rewards=tensor(data.rewards),
-            next_states=tensor(data.next_observations),
-            continuation=tensor(~data.terminations),
-            n_actions=data.n_actions if data.is_discrete else 0,
-        )
+        actions = labels if data.is_discrete else tensor(data.actions)
+        rest = [tensor(x) for x in (data.rewards, data.next_observations, ~data.terminations)]
+        n_actions = data.n_actions if data.is_discrete else 0
+        samples = cls(tensor(data.observations), actions, *rest, n_actions=n_actions)
         return samples if len(data) < ORDERED_FROM else samples._in_space()
 
     def in_original_order(self, values: Tensor) -> Tensor:
@@ -130,8 +126,7 @@ class ArcCoordinates:
 
     def widths(self, bandwidths: Tensor) -> Tensor:
         """State bandwidths, (d_s,), of the coordinates, (d,)."""
-        firsts = [i for i, _ in self.pairs]
-        return bandwidths[[*self.straight, *firsts]]
+        return bandwidths[[*self.straight, *(i for i, _ in self.pairs)]]
 
 
 def state_offsets(rows: QueryRows, samples: Tensor, bandwidths: Tensor) -> list[Tensor]:

@@ -165,8 +165,8 @@ class ModelEvaluator:
         paths = NoisyPaths.of(self.models[0], starts, last)
         found = np.array([ask(model, paths) for model in self._arrays])  # (2, 3, P)
         certain, expected, possible = paths.means(found).mean(axis=2).T
-        errors = paths.standard_errors(found[:, 1].mean(axis=0))
-        error = np.array([np.sqrt(np.square(errors).sum()) / len(starts)])
+        noise = found[:, 1].mean(axis=0).reshape(-1, paths.group).std(axis=1)  # of each start
+        error = np.array([np.sqrt(np.square(noise).sum() / paths.group) / len(starts)])
         few = starts[_spread(len(starts), FEW_STARTS)]
         some = NoisyPaths.of(self.models[0], few, last, FEW_PATHS)
         centre = np.mean([ask(model, some)[1] for model in self._arrays])

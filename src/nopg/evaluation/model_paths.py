@@ -67,10 +67,6 @@ class NoisyPaths:
         """Over the paths of each state, (..., m G) to (..., m)."""
         return np.asarray(found.reshape(*found.shape[:-1], -1, self.group).mean(-1))
 
-    def standard_errors(self, found: Array) -> Array:
-        """Of these means, (m G,) to (m,); 0 without noise."""
-        return np.asarray(found.reshape(-1, self.group).std(axis=1) / math.sqrt(self.group))
-
 
 def _draws(n_steps: int, n_paths: int, d_s: int, noise: ProcessNoise) -> Array:
     """The same for every policy and every model, but for their colour."""

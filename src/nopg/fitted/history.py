@@ -143,14 +143,11 @@ class SearchResult:
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Self:
         """What a policy file holds of one, its fields as plain numbers and text."""
-        candidates = [
-            Candidate(
-                CandidateMethod(**one["method"]),
-                _estimate(one["first"]),
-                None if one["refined"] is None else _estimate(one["refined"]),
-            )
-            for one in found["candidates"]
-        ]
+        candidates = []
+        for one in found["candidates"]:
+            method, first = CandidateMethod(**one["method"]), _estimate(one["first"])
+            refined = None if one["refined"] is None else _estimate(one["refined"])
+            candidates.append(Candidate(method, first, refined))
         chosen = int(found["chosen"])
         if not 0 <= chosen < len(candidates):
             raise ValueError(f"no candidate {chosen}")

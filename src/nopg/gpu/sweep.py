@@ -165,8 +165,7 @@ def _total(sums, n_sums, BLOCK: tl.constexpr):
 
 @triton.jit
 def _deflate(
-    sums, gain, mu_total, limits, shift, scale, left, n_sums, n_batch,
-    BLOCK: tl.constexpr,
+    sums, gain, mu_total, limits, shift, scale, left, n_sums, n_batch, BLOCK: tl.constexpr,
 ):  # fmt: skip
     policy = tl.program_id(0)
     own, kind_stride = sums + policy * n_sums, n_batch * n_sums

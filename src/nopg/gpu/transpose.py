@@ -40,8 +40,7 @@ def transposed_pattern(columns: Tensor, n: int) -> tuple[Tensor, Tensor, Tensor]
 
 @triton.jit
 def _transposed_values(
-    weights, rows, slots, discount, values, n_entries, n_batch, k: tl.constexpr,
-    E: tl.constexpr,
+    weights, rows, slots, discount, values, n_entries, n_batch, k: tl.constexpr, E: tl.constexpr,
 ):  # fmt: skip
     policy = (tl.program_id(0) % n_batch).to(tl.int64)
     at = (tl.program_id(0) // n_batch).to(tl.int64) * E + tl.arange(0, E)

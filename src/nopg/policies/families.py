@@ -78,8 +78,7 @@ class NetworkPolicy(Policy):
         squash: Squash | None = None,
     ) -> None:
         super().__init__()
-        self.standardise, self.network = standardise, network
-        self.squash = squash
+        self.standardise, self.network, self.squash = standardise, network, squash
 
     def outputs(self, states: Tensor) -> tuple[Tensor, ...]:
         """What the policy says at each state; see `from_raw` of its family."""
@@ -194,9 +193,7 @@ def checked_outputs(
                 f"{len(states)} states, it returned {found}; correct its last layer."
             )
         # One bad number spoils the sum; so does overflow, hence the second look.
-        if math.isfinite(output.sum().item()):
-            continue
-        if not bool(torch.isfinite(output).all()):
+        if not math.isfinite(output.sum().item()) and not bool(torch.isfinite(output).all()):
             bad = int((~torch.isfinite(output)).any(dim=1).nonzero()[0])
             raise ConfigError(
                 f"The policy must return finite {what}, it returned {output[bad].tolist()} at "
