@@ -57,8 +57,7 @@ def matched_rows(
     """What `newton.search` finds."""
     g, d_a = features.g, taken.shape[1]
     m, d, k = g.shape
-    state = g.new_empty((m, d + d * d_a + d_a))
-    found = (g.new_empty((m, k)), state, *g.new_empty((3, m)))
+    found = (g.new_empty((m, k)), g.new_empty((m, d + d * d_a + d_a)), *g.new_empty((3, m)))
     sizes, given = (m, k, d, d_a, accuracy), (*features, taken, start)
     _run(library.nopg_matched_rows, sizes, given, found)
     return found

@@ -120,8 +120,7 @@ class ArcCoordinates:
         """to - origin, angles the short way round."""
         offset, n = to - origin, len(self.straight)
         if self.pairs:
-            turned = torch.remainder(offset[..., n:] + math.pi, 2.0 * math.pi)
-            offset[..., n:] = turned - math.pi
+            offset[..., n:] = torch.remainder(offset[..., n:] + math.pi, 2.0 * math.pi) - math.pi
         return offset
 
     def widths(self, bandwidths: Tensor) -> Tensor:

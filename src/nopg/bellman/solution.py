@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from nopg.bellman.problem import Problem
 from nopg.bellman.responsibilities import Hint, Outputs, PolicyRows, Responsibilities
@@ -86,11 +86,7 @@ class Estimator:
         return cls(problem, later, problem.responsibilities(policy, problem.initial_rows))
 
     def solve(
-        self,
-        policy: Policy,
-        draws: torch.Generator,
-        solver: SolverConfig,
-        start: Start | None = None,
+        self, policy: Policy, draws: Generator, solver: SolverConfig, start: Start | None = None
     ) -> BellmanSolution:
         """One pass of Algorithm 1 up to the update of theta; `start` is what one close by left."""
         problem, samples = self.problem, self.problem.samples
@@ -115,7 +111,7 @@ class Estimator:
         return BellmanSolution(self, *found)
 
     def _rows(
-        self, outputs: Outputs, draws: torch.Generator, solver: SolverConfig, start: Start | None
+        self, outputs: Outputs, draws: Generator, solver: SolverConfig, start: Start | None
     ) -> list[PolicyRows]:
         """Rows at the next states, then at the initial ones."""
         m, accuracy = self.at_next.rows.shape[0], max(EXACT, solver.rtol)

@@ -51,8 +51,7 @@ def split_episodes(
     # Imported late: it brings torch, which reading data does not need.
     from nopg.randomness import Seed
 
-    drawn = Seed(seed).numpy("split-episodes").choice(distinct, n_out, replace=False)
-    is_out = np.isin(ids, drawn)
+    is_out = np.isin(ids, Seed(seed).numpy("split-episodes").choice(distinct, n_out, replace=False))
     unit = "rows" if dataset.episodes is None else "episodes"
     note = f"{n_out} of {len(distinct)} {unit} were held out with seed {seed}."
     return (dataset.subset(~is_out).with_note(note), dataset.subset(is_out).with_note(note))

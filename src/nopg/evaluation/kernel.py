@@ -24,7 +24,7 @@ from nopg.data.dataset import Dataset
 from nopg.errors import require_count
 from nopg.evaluation.intervals import Estimate
 from nopg.evaluation.kernel_ensemble import EnsembleBasis, KernelEnsemble, weighted_product
-from nopg.evaluation.rollouts import Membership, Rollouts
+from nopg.evaluation.rollouts import Region, Rollouts
 from nopg.evaluation.support import Support, support_at, usual_distance
 from nopg.kernels.bandwidths import select_bandwidths
 from nopg.linalg.solve import SolverConfig, solve_columns
@@ -114,9 +114,7 @@ class KernelEvaluator:
         """The paper's discounted visitation mu(s) = eps(s)' mu, (m,)."""
         return self._at(states, self.solution.mu.value)
 
-    def visit_probability(
-        self, inside: Membership | None, horizon: int | None, level: float
-    ) -> Estimate:
+    def visit_probability(self, inside: Region, horizon: int | None, level: float) -> Estimate:
         """How likely a region, or the task's end, is entered from the initial states.
 
         Without a horizon an entry at step t is weighed by gamma^t; one entry.
@@ -194,7 +192,7 @@ def build_problem(
 
 
 def entry_from_starts(
-    solved: BellmanSolution, inside: Membership | None, horizon: int | None, weights: Tensor | None
+    solved: BellmanSolution, inside: Region, horizon: int | None, weights: Tensor | None
 ) -> Tensor:
     """Probability of entering a region from each initial state, (B,) or (B, b).
 

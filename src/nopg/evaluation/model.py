@@ -41,7 +41,7 @@ from nopg.evaluation.model_paths import (
     reward_beyond,
 )
 from nopg.evaluation.replay import Replay, replay_held_out, replay_others
-from nopg.evaluation.rollouts import Membership
+from nopg.evaluation.rollouts import Region
 from nopg.policies.arrays import Actor, Array
 from nopg.randomness import Seed
 
@@ -145,12 +145,7 @@ class ModelEvaluator:
         return Returns(runs, drawn, left_out, gaps, errors, unknown)
 
     def visit_probability(
-        self,
-        actor: Actor,
-        starts: Array,
-        inside: Membership | None,
-        horizon: int | None,
-        level: float,
+        self, actor: Actor, starts: Array, inside: Region, horizon: int | None, level: float
     ) -> Estimate:
         """Probability of entering a region, or the task's end, with its interval.
 
@@ -275,8 +270,7 @@ class ModelEvaluator:
         # How large the noise is was learned from n errors, to one in sqrt(2 n).
         n, d_s = len(self.data), paths.starts.shape[1]
         normal = self.seed.numpy("noise-levels").standard_normal((N_DRAWS, d_s))
-        levels = 1.0 + normal / np.sqrt(2.0 * n)
-        many = paths.repeated(levels, self.models[0].noise)
+        many = paths.repeated(1.0 + normal / np.sqrt(2.0 * n), self.models[0].noise)
         return np.concatenate([ask(drawn, many).reshape(N_DRAWS, -1) for drawn in self._drawn])
 
     def _estimate(

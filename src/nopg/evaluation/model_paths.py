@@ -15,7 +15,7 @@ from nopg.discount import discount_horizon
 from nopg.dynamics.noise import ProcessNoise, noise_draws
 from nopg.dynamics.rollouts import RolloutStep, Steps, rollout_steps
 from nopg.dynamics.transition_model import TransitionModel
-from nopg.evaluation.rollouts import Membership
+from nopg.evaluation.rollouts import Region
 from nopg.policies.arrays import Actor, Array
 
 N_PATHS, LEAST_PATHS = 256, 8  # noisy paths in all, and of each state at least
@@ -132,12 +132,7 @@ def _counted_steps(lengths: Array | None, n: int, gamma: float, small: float) ->
 
 
 def entry_probability(
-    model: Steps,
-    actor: Actor,
-    paths: NoisyPaths,
-    inside: Membership | None,
-    horizon: int | None,
-    gamma: float,
+    model: Steps, actor: Actor, paths: NoisyPaths, inside: Region, horizon: int | None, gamma: float
 ) -> tuple[Array, Array, Array]:
     """Certain, expected and possible probability of entering a region, (B,) each."""
     # Out of support a rollout may enter at any step after, or never; halfway is expected. By step T
@@ -165,7 +160,7 @@ def latest(horizon: int) -> int:
 
 
 def _entries(
-    model: Steps, actor: Actor, paths: NoisyPaths, inside: Membership | None, last: int
+    model: Steps, actor: Actor, paths: NoisyPaths, inside: Region, last: int
 ) -> tuple[Array, Array]:
     """Probability of entering, and of leaving the data, at each step 0 to `last`."""
     entered, left = np.zeros((2, last + 1, len(paths.starts)))

@@ -85,9 +85,10 @@ def evenly_drawn(weights: FloatArray, n: int) -> IntArray:
 TERMINATED = "terminated"  # the region that is entered when the task ends for good
 
 Membership = Callable[[FloatArray], BoolArray]  # (m, d_s) to (m,)
+Region = Membership | None  # None is the task's end
 
 
-def membership(region: Any, d_s: int) -> Membership | None:
+def membership(region: Any, d_s: int) -> Region:
     """What a user may call a region, as a checked function; None for the task's end."""
     if isinstance(region, str) and region == TERMINATED:
         return None

@@ -144,6 +144,5 @@ def unflatten(value: Any, tensors: dict[str, Tensor]) -> Any:
         return value
     if value.keys() == {"tensor", "order"}:
         order = value["order"]
-        back = sorted(range(len(order)), key=order.__getitem__)
-        return tensors[value["tensor"]].permute(back)
+        return tensors[value["tensor"]].permute(sorted(range(len(order)), key=order.__getitem__))
     return {k: unflatten(v, tensors) for k, v in value.items()}

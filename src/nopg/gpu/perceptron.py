@@ -99,8 +99,7 @@ def fits(network: Any) -> bool:
     """Whether a `FusedNetwork` can stand in for this one."""
     if type(network) is not nn.Sequential:
         return False
-    kinds = [type(layer) for layer in network]
-    if kinds != [nn.Linear, nn.ReLU, nn.Linear]:
+    if [type(layer) for layer in network] != [nn.Linear, nn.ReLU, nn.Linear]:
         return False
     shapes = [part.shape for part in network.parameters()]
     if len(shapes) < 4:  # a layer without bias

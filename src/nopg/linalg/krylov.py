@@ -29,13 +29,7 @@ class Attempt:
 
 
 def gmres(
-    matvec: MatVec,
-    b: Tensor,
-    start: Tensor,
-    tolerance: float,
-    budget: int,
-    *,
-    restart: int = RESTART,
+    matvec: MatVec, b: Tensor, start: Tensor, tolerance: float, budget: int, restart: int = RESTART
 ) -> Attempt:
     """Generalised minimal residuals, restarted, until ||b - A x|| <= `tolerance`."""
     basis = b.new_empty((restart + 1, len(b)))  # taken as rows are written

@@ -45,9 +45,8 @@ def write_report(
         NopgError: If the file cannot be written.
     """
     path = Path(path)
-    page = report_page(gather(policy), title, origin)
     # A name may hold half a character, which no file can: it becomes a question mark.
-    content = page.encode(errors="replace")
+    content = report_page(gather(policy), title, origin).encode(errors="replace")
     write_atomically(path, lambda stream: stream.write(content))
     return path
 
