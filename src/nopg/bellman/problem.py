@@ -4,15 +4,14 @@ Everything that no policy changes is prepared here, once: kernels of states,
 neighbour lists, sampled next states, rewards, which rows are live.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from nopg.bellman import compiled_rows
 from nopg.bellman.matched import MatchedRows
@@ -104,10 +103,10 @@ class Problem:
         config: EstimatorConfig,  # how integrals are taken
         # Source of the next-state draws. They are drawn once: the lists stay valid, and J becomes a
         # smooth function of the policy.
-        generator: torch.Generator,
+        generator: Generator,
         # Processes to share the next states with; all of them call this with the same data.
         ranks: Ranks | None = None,
-    ) -> Problem:
+    ) -> Self:
         """Draw the next states, list the neighbours, keep what never changes."""
         if config.rows == MATCHED:
             bandwidths = on_circles(bandwidths, samples.states)
@@ -133,13 +132,13 @@ class Problem:
             coarse = CoarseCells.of(points, next_rows.n_entries)
         return cls(samples, bandwidths, config, queries, next_rows, initial_rows, ranks, coarse)
 
-    def of_samples(self, s: Samples) -> Problem:
+    def of_samples(self, s: Samples) -> Self:
         """The same with other samples, whose actions are no labels."""
         like, initial = self.samples.states, self.initial_rows.queries
         columns = (s.states, s.actions, s.rewards, s.next_states, s.continuation)
         samples = Samples(*(column.to(like) for column in columns))
         given = (samples, initial, self.bandwidths, self.config)
-        return Problem.build(*given, torch.Generator(like.device), self.ranks)
+        return self.build(*given, Generator(like.device), self.ranks)
 
     def rows_at(self, states: Tensor) -> QueryRows:
         """Rows at any other states, listed by the same rule."""
@@ -169,7 +168,7 @@ class Problem:
             "more; raise either, or see from the certificate of J whether it matters."
         )
 
-    def rescaled(self, factor: float) -> Problem:
+    def rescaled(self, factor: float) -> Self:
         """The same data and lists with every bandwidth times `factor`."""
         # The kernel between labels is not a matter of distance and stays as it is.
         return replace(
@@ -218,16 +217,14 @@ class Problem:
         return MatchedRows(rows, offsets, s.actions, widths, similarity)
 
 
-def _next_states(
-    samples: Samples, bandwidths: Bandwidths, count: int, generator: torch.Generator
-) -> Tensor:
+def _next_states(s: Samples, bandwidths: Bandwidths, count: int, draws: Generator) -> Tensor:
     """Draws from phi_i = N(s'_i, h^2), or their mean s'_i when one is asked for."""
     if count == 1:
-        return samples.next_states
-    h = samples.states.new_tensor(bandwidths.next_state)
-    n, d_s = samples.next_states.shape
-    noise = torch.randn((n, count, d_s), dtype=h.dtype, device=h.device, generator=generator)
-    return (samples.next_states[:, None, :] + h * noise).reshape(n * count, d_s)
+        return s.next_states
+    h = s.states.new_tensor(bandwidths.next_state)
+    n, d_s = s.next_states.shape
+    noise = torch.randn((n, count, d_s), dtype=h.dtype, device=h.device, generator=draws)
+    return (s.next_states[:, None, :] + h * noise).reshape(n * count, d_s)
 
 
 def list_rows(

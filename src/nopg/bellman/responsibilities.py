@@ -155,10 +155,9 @@ class IntegratedResponsibilities(Responsibilities):
         if self.averages_kernels:
             shares = torch.softmax(torch.cat([w.log_mass for w in weights]), dim=0)
         found = mixed(self.rows, weights, shares, outputs)
-        states = [w.state for w in weights if w.state is not None]
-        return PolicyRows(
-            *found, torch.cat(states) if states else None, weights, Draws(noise, actions, shares)
-        )
+        kept = [w.state for w in weights if w.state is not None]
+        state = torch.cat(kept) if kept else None
+        return PolicyRows(*found, state, weights, Draws(noise, actions, shares))
 
     def vjp(self, found: PolicyRows, q: Tensor, row_weights: Tensor) -> Outputs:
         """The slopes of all rows, with their shares."""

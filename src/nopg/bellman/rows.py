@@ -57,8 +57,7 @@ class QueryRows:
             return None
         if self.n_entries >= 2**31:
             raise ConfigError(
-                "Outside fused updates P must have fewer than 2^31 entries, it has "
-                f"{self.n_entries:,}; keep fewer neighbours or samples."
+                f"P must have fewer than 2^31 entries, it has {self.n_entries:,}; keep fewer."
             )
         return Pattern.stack([b.rows for b in self.blocks], columns, self.shape[1])
 

@@ -210,9 +210,8 @@ class BellmanSolution:
         ]
         # Sums, since torch imports its compiler to check the shapes of slopes.
         found = torch.autograd.grad(learned, parameters, allow_unused=True, retain_graph=True)
-        return tuple(
-            torch.zeros_like(p) if g is None else g for p, g in zip(parameters, found, strict=True)
-        )
+        pairs = zip(parameters, found, strict=True)
+        return tuple(torch.zeros_like(p) if g is None else g for p, g in pairs)
 
 
 def _ends(x: Tensor) -> tuple[float, float]:

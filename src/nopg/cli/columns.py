@@ -50,9 +50,8 @@ def with_options(name: str, options: Options) -> Callable[[Command], Command]:
 
     def decorated(command: Command) -> Command:
         signature = inspect.signature(command, eval_str=True)
-        together = [
-            p.replace(kind=p.KEYWORD_ONLY) for p in signature.parameters.values() if p.name != name
-        ]
+        own = [p for p in signature.parameters.values() if p.name != name]
+        together = [p.replace(kind=p.KEYWORD_ONLY) for p in own]
         together += [_parameter(option, *each) for option, each in options.items()]
 
         @wraps(command)

@@ -114,10 +114,7 @@ def _action_tensor(actions: Any, m: int, problem: Problem) -> Tensor:
     if data.n_actions:
         is_label = array.shape == (m,) and array.dtype.kind in "iu"
         if not is_label or (m and not 0 <= array.min() <= array.max() < data.n_actions):
-            raise DataError(
-                f"`actions` must be labels from 0 to {data.n_actions - 1}, one per "
-                f"state, got {array.dtype} of shape {array.shape}; pass labels."
-            )
+            raise DataError(f"`actions` must be labels below {data.n_actions}, one per state.")
         return torch.as_tensor(array.astype(np.int64)).to(data.states.device)
     d_a = data.actions.shape[1]
     if array.ndim == 1 and d_a == array.shape[0] and m == 1:

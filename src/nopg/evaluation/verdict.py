@@ -117,12 +117,9 @@ def _replayed(grounds: Grounds) -> Iterator[Verdict]:
     if replay.ok:
         return
     are_wrong = any(replay.holds_less_than(LIKELY, i) for i in range(len(replay.labels)))
-    yield Verdict(
-        "stop" if are_wrong else "caution",
-        f"Recorded {replay.kind} are not predicted. {replay.reason}",
-        "Look for a delay, a hidden state or a change of the machine: data.describe() "
-        "names some; then learn again.",
-    )
+    reason = f"Recorded {replay.kind} are not predicted. {replay.reason}"
+    advice = "Look for a delay, a hidden state or a changed machine (data.describe()), learn again."
+    yield Verdict("stop" if are_wrong else "caution", reason, advice)
 
 
 def _compared(grounds: Grounds) -> Iterator[Verdict]:

@@ -62,9 +62,8 @@ class Bandwidths:
 
     def scaled(self, state: float = 1.0, action: float = 1.0) -> Self:
         """The same bandwidths times a factor for states and one for actions."""
-        return type(self)(
-            [h * state for h in self.state], [h * action for h in self.action], self.next_state
-        )
+        states, actions = [h * state for h in self.state], [h * action for h in self.action]
+        return type(self)(states, actions, self.next_state)
 
     def require_widths(self, d_s: int, d_a: int) -> None:
         """Check that there is one bandwidth per dimension."""

@@ -148,9 +148,8 @@ def joined_ranks(
     if is_cuda:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     try:
-        dist.init_process_group(
-            backend or ("nccl" if is_cuda else "gloo"), timeout=timedelta(seconds=timeout)
-        )
+        backend = backend or ("nccl" if is_cuda else "gloo")
+        dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
     except RuntimeError as error:
         raise RankError(
             f"All ranks must meet within {timeout:.0f} s, rank {os.environ['RANK']} met nobody "

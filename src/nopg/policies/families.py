@@ -188,10 +188,7 @@ def checked_outputs(
     for output in outputs:
         if not isinstance(output, Tensor) or tuple(output.shape) != expected:
             found = tuple(output.shape) if isinstance(output, Tensor) else type(output)
-            raise ConfigError(
-                f"The policy must return {what} of shape {expected} for "
-                f"{len(states)} states, it returned {found}; correct its last layer."
-            )
+            raise ConfigError(f"The policy must return {what} {expected}, it returned {found}.")
         # One bad number spoils the sum; so does overflow, hence the second look.
         if not math.isfinite(output.sum().item()) and not bool(torch.isfinite(output).all()):
             bad = int((~torch.isfinite(output)).any(dim=1).nonzero()[0])

@@ -123,7 +123,4 @@ def _require_chunk(node: Any, offset: tuple[int, ...], n_bytes: int) -> None:
         found += len(unpacking.decompress(packed, _SMALL))
         packed = unpacking.unconsumed_tail
         if found > n_bytes + _CHECKSUM:
-            raise DataError(
-                f"Chunks of array {node.name!r} must unpack to {n_bytes:,} bytes, one "
-                "goes on; the file is damaged, or made to fill the memory."
-            )
+            raise DataError(f"Array {node.name!r} must unpack to {n_bytes:,} bytes, it goes on.")

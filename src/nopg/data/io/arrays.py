@@ -85,9 +85,8 @@ def _successors(parts: dict[str, Any], options: ReadOptions) -> tuple[IntArray, 
     states, episodes = parts["observations"], parts["episodes"]
     flags = parts["terminations"], parts["truncations"]
     if parts["next_observations"] is not None:
-        parts["terminations"], parts["truncations"], notes = apply_time_limit(
-            episodes, *flags, options.time_limit
-        )
+        limited = apply_time_limit(episodes, *flags, options.time_limit)
+        parts["terminations"], parts["truncations"], notes = limited
         return np.arange(len(states)), notes
     # Rows without any action in which nothing was earned.
     actions = as_matrix("actions", parts["actions"], is_finite=False)

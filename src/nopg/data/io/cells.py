@@ -83,9 +83,8 @@ class TableColumn:
         if "_" in "".join(texts):
             row = next(i for i, text in enumerate(texts) if "_" in text)
             raise self._refusal(texts[row], row)
-        self.is_whole = self.is_whole and all(
-            text.lstrip("+-").isdigit() or text.lower() in _EMPTY for text in texts
-        )
+        digits = (text.lstrip("+-").isdigit() or text.lower() in _EMPTY for text in texts)
+        self.is_whole = self.is_whole and all(digits)
         return values
 
     def _number(self, text: str, row: int) -> float:

@@ -52,14 +52,10 @@ def from_sb3(buffer: Any, *, scaled_actions: bool = True) -> Dataset:
     """
     buffer = getattr(buffer, "replay_buffer", buffer)
     if not all(hasattr(buffer, name) for name in ("observations", "dones", "pos")):
-        raise DataError(
-            f"A stable-baselines3 ReplayBuffer is needed, got {type(buffer).__name__}; "
-            "dictionary observations must be flattened first."
-        )
+        raise DataError(f"A stable-baselines3 ReplayBuffer is needed, got {type(buffer).__name__}.")
     order, space = _oldest_first(buffer), buffer.action_space
-    states, actions, rewards = (
-        _rows(array, order) for array in (buffer.observations, buffer.actions, buffer.rewards)
-    )
+    kept = (buffer.observations, buffer.actions, buffer.rewards)
+    states, actions, rewards = (_rows(array, order) for array in kept)
     if buffer.optimize_memory_usage:
         following = _rows(buffer.observations, (order + 1) % buffer.buffer_size)
     else:

@@ -98,10 +98,7 @@ def _in_time(arrays: Arrays, options: ReadOptions) -> tuple[Arrays, float | None
     asked += ["repeated"] if options.repeated == "drop" else []
     clock = arrays.pop("times", None)
     if asked and (clock is None or "next_observations" in arrays):
-        raise DataError(
-            f"`{asked[0]}` needs a column of times and rows without s', this table has "
-            "something else; name the column with `time`."
-        )
+        raise DataError(f"`{asked[0]}` needs a column of times and no s'; name it with `time`.")
     notes: tuple[str, ...] = ()
     if options.missing == "hold":
         arrays, kept, notes = hold_actions(arrays)
