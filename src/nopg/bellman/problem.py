@@ -135,8 +135,8 @@ class Problem:
     def of_samples(self, s: Samples) -> Self:
         """The same with other samples, whose actions are no labels."""
         like, initial = self.samples.states, self.initial_rows.queries
-        columns = (s.states, s.actions, s.rewards, s.next_states, s.continuation)
-        samples = Samples(*(column.to(like) for column in columns))
+        states, actions, rewards = (x.to(like) for x in (s.states, s.actions, s.rewards))
+        samples = Samples(states, actions, rewards, s.next_states.to(like), s.continuation.to(like))
         given = (samples, initial, self.bandwidths, self.config)
         return self.build(*given, Generator(like.device), self.ranks)
 

@@ -57,9 +57,10 @@ class Samples:
 
         labels = torch.tensor(np.asarray(data.actions), device=device)
         actions = labels if data.is_discrete else tensor(data.actions)
-        rest = [tensor(x) for x in (data.rewards, data.next_observations, ~data.terminations)]
+        arrays = (data.observations, data.rewards, data.next_observations, ~data.terminations)
+        states, rewards, after, goes_on = (tensor(array) for array in arrays)
         n_actions = data.n_actions if data.is_discrete else 0
-        samples = cls(tensor(data.observations), actions, *rest, n_actions=n_actions)
+        samples = cls(states, actions, rewards, after, goes_on, n_actions)
         return samples if len(data) < ORDERED_FROM else samples._in_space()
 
     def in_original_order(self, values: Tensor) -> Tensor:
@@ -70,8 +71,9 @@ class Samples:
 
     def subset(self, rows: Tensor) -> Self:
         """Some of the samples, or all of them in another order."""
-        columns = (self.states, self.actions, self.rewards, self.next_states, self.continuation)
-        return type(self)(*(column[rows] for column in columns), n_actions=self.n_actions)
+        names = ("states", "actions", "rewards", "next_states", "continuation")
+        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in names}
+        return replace(self, **columns, order=None)
 
     def _in_space(self) -> Self:
         """The same samples, those close in space close in memory."""

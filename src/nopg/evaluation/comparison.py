@@ -74,8 +74,9 @@ def compared_with_actor(
 
 def difference_of_returns(ours: Returns, theirs: Returns) -> Returns:
     """How much more one earns than another in the same models, gusts and draws."""
-    less = [a - b for a, b in zip(ours[:-1], theirs[:-1], strict=True)]
-    return Returns(*less, unknown=max(ours.unknown, theirs.unknown))
+    names = ("runs", "deviations", "left_out", "gaps", "errors")
+    less = {name: getattr(ours, name) - getattr(theirs, name) for name in names}
+    return Returns(**less, unknown=max(ours.unknown, theirs.unknown))
 
 
 def compared_with_log(
