@@ -148,8 +148,8 @@ def _said(step: float, jitter: float, n_gaps: int, n_restarts: int) -> tuple[str
     notes = [f"Sample time {step:.4g}, jitter {jitter:.1%}: deviation of the intervals."]
     if n_gaps:
         notes.append(
-            f"Gaps: {counted(n_gaps, 'interval')} far longer than the sample time; the episode ends "
-            "before, and a new one begins after."
+            f"Gaps: {counted(n_gaps, 'interval')} far longer than the sample time; the episode "
+            "ends before, and a new one begins after."
         )
     if n_restarts:
         notes.append(f"No episode column: the clock starts again {counted(n_restarts, 'time')}.")
