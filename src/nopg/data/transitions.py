@@ -187,7 +187,9 @@ def require_inside(actions: Any, space: Space[Any] | None) -> None:
     if actions.ndim == 1:
         count = getattr(space, "n", None)
         if count is None or int(getattr(space, "start", 0)) != 0:
-            raise DataError(f"Integer `actions` need a Discrete space from 0, got {space}.")
+            raise DataError(
+                f"Integer `actions` need a Discrete space from 0, got {space}; else pass floats."
+            )
         outside = actions >= count
     elif low is None or high is None or np.shape(low) != actions.shape[1:]:
         raise DataError(

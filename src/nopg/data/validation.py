@@ -142,7 +142,9 @@ def _vector(name: str, array: NDArray[Any], what: str) -> NDArray[Any]:
 def _numeric(name: str, values: Any) -> FloatArray:
     array = _rectangular(values)
     if array.dtype.kind not in "biuf":
-        raise DataError(f"`{name}` must be numbers in a rectangular array, got {array.dtype}.")
+        raise DataError(
+            f"`{name}` must be numbers in a rectangular array, got {array.dtype}; look for texts."
+        )
     return array.astype(np.float64)
 
 

@@ -120,5 +120,5 @@ def _action_tensor(actions: Any, m: int, problem: Problem) -> Tensor:
     if array.ndim == 1 and d_a == array.shape[0] and m == 1:
         array = array[None]
     if array.shape != (m, d_a) or array.dtype.kind not in "fiu":
-        raise DataError(f"`actions` must have shape ({m}, {d_a}), got {array.shape}.")
+        raise DataError(f"`actions` must have shape ({m}, {d_a}), got {array.shape}; reshape them.")
     return torch.as_tensor(array.astype(np.float64)).to(data.states)

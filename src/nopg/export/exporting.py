@@ -113,7 +113,9 @@ def _graph(policy: FittedPolicy, path: Path, kind: str) -> tuple[Exported, bytes
     reader = path.with_name(READER) if kind == "numpy" else None
     first, _, _ = Path(numpy_reader.__file__).read_bytes().partition(b"\n")
     if reader and reader.exists() and not reader.read_bytes().startswith(first):
-        raise ConfigError(f"`{reader}` must be free for the reader, another file has its name.")
+        raise ConfigError(
+            f"`{reader}` must be free for the reader, another file has its name; move it."
+        )
     graph, states = deployed(policy), verify.trial_states(policy)
     run: verify.Runner
     if kind == "numpy":

@@ -49,7 +49,7 @@ class SafePolicy:
         if threshold == "auto":
             threshold = guard_distance(policy)
         if not isinstance(threshold, (int, float)) or not threshold > 0.0:
-            raise ConfigError(f'`threshold` must be positive or "auto", got {threshold!r}.')
+            raise ConfigError(f'`threshold` must be positive or "auto", got {threshold!r}; try 3.')
         self.threshold = float(threshold)
         self.decisions = self.interventions = 0
         self._policy, self._fallback = policy, fallback

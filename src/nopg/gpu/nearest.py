@@ -172,7 +172,7 @@ class NearestSamples:
         # samples at exactly equal distance any may be listed.
         (m, d), tree = queries.shape, self._tree
         if not 1 <= k <= self._n:
-            raise ConfigError(f"`k` must lie between 1 and {self._n} samples, got {k}.")
+            raise ConfigError(f"`k` must lie between 1 and {self._n} samples, got {k}; take fewer.")
         squares = queries.new_empty((m, k))
         numbers = torch.empty_like(squares, dtype=torch.int32)
         room = padded(k + 2 * LEAF)

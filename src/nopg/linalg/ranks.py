@@ -46,7 +46,7 @@ class Ranks:
         """The range of n samples that this rank holds."""
         width = self.width(n)
         if width * (self.size - 1) >= n:
-            raise ConfigError(f"Every rank must have samples, got {n} for {self.size} ranks.")
+            raise ConfigError(f"Every rank must have samples, got {n} for {self.size}; use fewer.")
         return slice(self.rank * width, min((self.rank + 1) * width, n))
 
     def gather(self, part: Tensor, total: int) -> Tensor:

@@ -100,5 +100,7 @@ def _teleop(simulator: Simulator, names: Names, config: RecordConfig) -> Teleop:
     if isinstance(space, Discrete):
         return DiscreteTeleop(space, names)
     if not isinstance(space, Box):
-        raise ConfigError(f"The action space must be a Box vector or Discrete, got {space}.")
+        raise ConfigError(
+            f"The action space must be a Box vector or Discrete, got {space}; wrap it."
+        )
     return ContinuousTeleop(space, names, seconds=1.0 / (config.fps or simulator.fps))

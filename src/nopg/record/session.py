@@ -32,7 +32,9 @@ class Demonstrations:
 
     def __init__(self, path: Path, columns: Mapping[str, Any]) -> None:
         if path.exists():
-            raise ConfigError(f"`{path}` must not exist yet, a recording never overwrites.")
+            raise ConfigError(
+                f"`{path}` must not exist, a recording never overwrites; name another and merge."
+            )
         self.path, self.columns = path, columns  # names and spaces
         self._episodes: list[Episode] = []
 

@@ -137,7 +137,9 @@ def _made(env_id: str, camera: Path | None) -> gymnasium.Env[Any, Any]:
 def _require_fit(policy: FittedPolicy, env: gymnasium.Env[Any, Any]) -> None:
     names, width = policy.observation_names, flatdim(env.observation_space)
     if names is not None and width != len(names):
-        raise ConfigError(f"The environment must have {', '.join(names)}, it has {width} numbers.")
+        raise ConfigError(
+            f"The environment must have {', '.join(names)}, it has {width} numbers; choose another."
+        )
     own, wanted = policy.action_space, env.action_space
     n = getattr(own, "n", None)
     fits = wanted.shape == own.shape if n is None else getattr(wanted, "n", 0) >= n

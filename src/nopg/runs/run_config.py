@@ -61,7 +61,9 @@ class RunConfig:
         """The config in a `run.json`; its settings are checked where they are used."""
         found = read_json(path)
         if found.get("format") != FORMAT:
-            raise RunError(f"`{path}` must be of format {FORMAT}, it is {found.get('format')!r}.")
+            raise RunError(
+                f"`{path}` must be of format {FORMAT}, it is {found.get('format')!r}; use its nopg."
+            )
         with reading(path, "a record of how the run is trained"):
             kinds = get_type_hints(cls)
             for name, kind in kinds.items():

@@ -40,7 +40,9 @@ class CsvFile(TableSource):
             raise DataError(f"`{path}` must hold a table, it is empty; check the file.")
         self.names = tuple(name.strip() for name in header)
         if all(_is_number(name) for name in self.names):
-            raise DataError(f"The first line of `{path}` must name the columns, it holds numbers.")
+            raise DataError(
+                f"The first line of `{path}` must name the columns, it holds numbers; add names."
+            )
         self.numeric = frozenset(
             name
             for name, cell in itertools.zip_longest(self.names, first, fillvalue="")
@@ -94,7 +96,9 @@ def _lines(text: io.TextIOWrapper, path: Path, most: int) -> Iterator[str]:
     total = 0
     while line := text.readline(_LONGEST_LINE):
         if len(line) == _LONGEST_LINE and not line.endswith("\n"):
-            raise DataError(f"Lines of `{path}` must have under {_LONGEST_LINE:,} letters.")
+            raise DataError(
+                f"Lines of `{path}` must have under {_LONGEST_LINE:,} characters; is this a CSV?"
+            )
         total += len(line)
         if total > most:
             raise DataError(

@@ -52,7 +52,9 @@ def from_sb3(buffer: Any, *, scaled_actions: bool = True) -> Dataset:
     """
     buffer = getattr(buffer, "replay_buffer", buffer)
     if not all(hasattr(buffer, name) for name in ("observations", "dones", "pos")):
-        raise DataError(f"A stable-baselines3 ReplayBuffer is needed, got {type(buffer).__name__}.")
+        raise DataError(
+            f"A stable-baselines3 ReplayBuffer is needed, got {type(buffer).__name__}; flatten it."
+        )
     order, space = _oldest_first(buffer), buffer.action_space
     kept = (buffer.observations, buffer.actions, buffer.rewards)
     states, actions, rewards = (_rows(array, order) for array in kept)
