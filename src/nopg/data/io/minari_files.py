@@ -76,7 +76,9 @@ def _arguments(storage: Any, options: ReadOptions) -> dict[str, Any]:
     space = storage.action_space
     for kind in (storage.observation_space, space):
         if kind.shape is None:
-            raise DataError(f"Observations and actions must be vectors, got {kind}; flatten them.")
+            raise DataError(
+                f"Observations and actions must be vectors, got {kind}; use FlattenObservation."
+            )
     width = 16 * (math.prod(storage.observation_space.shape) + 4)
     options.require_size(width * int(storage.total_steps), "the Minari dataset")
     episodes, n_steps = [], 0
