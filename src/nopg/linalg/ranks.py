@@ -78,7 +78,7 @@ class Ranks:
         others = (self.gather(own, self.size) != own).nonzero()
         if len(others):
             raise ConfigError(
-                f"Every rank must hold the same {what}, rank {int(others[0])} holds not that of "
+                f"Every rank must hold the same {what}, rank {int(others[0])} holds another than "
                 f"rank {self.rank}; load the whole data on each rank, rows are shared out for you."
             )
 
