@@ -35,7 +35,7 @@ def compiled(package: str, name: str, is_single: bool) -> Any:
     if compiler is None:
         logger.info("A C compiler (cc) would make this several times faster.")
         return None
-    source = importlib.resources.files(package) / name
+    source = (importlib.resources.files(package) / name).read_bytes()
     given = ["-I", str(importlib.resources.files("nopg")), *["-DSINGLE"] * is_single]
     for tuned in TUNED:
         command = [compiler, *FLAGS, *SAFE, *tuned, *given, "-x", "c", "-", "-lm", "-o"]
@@ -43,11 +43,7 @@ def compiled(package: str, name: str, is_single: bool) -> Any:
             with tempfile.TemporaryDirectory() as folder:
                 out = str(Path(folder) / "compiled.so")
                 subprocess.run(
-                    [*command, out],
-                    input=source.read_bytes(),
-                    capture_output=True,
-                    check=True,
-                    timeout=60,
+                    [*command, out], input=source, capture_output=True, check=True, timeout=60
                 )
                 return ctypes.CDLL(out)
         except (OSError, subprocess.SubprocessError) as error:
@@ -59,8 +55,7 @@ def compiled(package: str, name: str, is_single: bool) -> Any:
 def compile_ahead(*paths: str) -> None:
     """Compile files that will be needed, beside whatever goes on."""
     for path in paths:
-        args = (*f"nopg.{path}".split("/"), False)
-        Thread(target=compiled, args=args, daemon=True).start()
+        Thread(target=compiled, args=(*f"nopg.{path}".split("/"), False), daemon=True).start()
 
 
 def compiled_for(like: Tensor, package: str, name: str) -> Any:

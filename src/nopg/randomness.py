@@ -18,10 +18,7 @@ class Seed:
     def __post_init__(self) -> None:
         is_integer = isinstance(self.value, (int, np.integer))
         if not is_integer or isinstance(self.value, bool) or self.value < 0:
-            raise ConfigError(
-                f"`seed` must be a non-negative integer, got {self.value!r}; "
-                "pass for example seed=0."
-            )
+            raise ConfigError(f"`seed` must be a whole number from 0, got {self.value!r}; try 0.")
 
     def derive(self, name: str) -> int:
         """A 63-bit integer that depends on the seed and on `name` alone."""

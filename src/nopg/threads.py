@@ -56,11 +56,9 @@ def parallel_map(function: Callable[[In], Out], items: Iterable[In]) -> list[Out
 def as_they_come(
     function: Callable[[In], Out], items: Iterable[In], is_enough: threading.Event | None = None
 ) -> Iterator[Out]:
-    """`function` of each item, in order, each as soon as it is there.
-
-    At an error or an interrupt, what has begun is waited for. `is_enough` is set for those who look
-    at it.
-    """
+    """`function` of each item, in order, each as soon as it is there."""
+    # At an error or an interrupt, what has begun is waited for. `is_enough` is set for those who
+    # look at it.
     items, pool = list(items), _pool.get()
     if pool is None or n_workers() == 1 or len(items) < 2:
         yield from map(function, items)

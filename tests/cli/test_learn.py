@@ -143,7 +143,7 @@ def test_a_killed_search_goes_on_to_the_same_bits(
     assert all(torch.equal(whole[name], other[name]) for name in whole)
     assert not (folder / "killed" / "search").exists()
     more = CliRunner().invoke(app, ["learn", "--resume", "killed"])
-    assert "there is none" in str(more.exception or more.output)
+    assert "must hold a search that is not done" in str(more.exception or more.output)
 
 
 @pytest.mark.parametrize("words", [["learn"], ["learn", "d.npz", "--resume", "run"]])

@@ -65,5 +65,5 @@ def test_a_policy_without_its_data_makes_no_report(
     policy: FittedPolicy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     end_with_report(replace(policy, data=None), "x", tmp_path)
-    assert "saved without" in capsys.readouterr().out
+    assert "Estimates need the data" in capsys.readouterr().out
     assert not (tmp_path / "report.html").exists()

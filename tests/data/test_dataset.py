@@ -49,7 +49,7 @@ def test_first_states_follow_the_episodes() -> None:
     data = nopg.Dataset(**arrays(episodes=[7, 7, 3, 3, 3, 9]))
     np.testing.assert_array_equal(data.first_states(), data.observations[[0, 2, 5]])
     assert data.n_episodes == 3
-    with pytest.raises(nopg.DataError, match="no `episodes`"):
+    with pytest.raises(nopg.DataError, match="Without `episodes`"):
         nopg.Dataset(**arrays()).first_states()
 
 
@@ -72,7 +72,7 @@ def bad_observations() -> np.ndarray:
         ({"observations": bad_observations()}, "row 3, column 1"),
         ({"rewards": np.zeros(5)}, "rewards 5"),
         ({"episodes": [0, 1]}, "episodes 2"),
-        ({"next_observations": np.zeros((6, 3))}, "same columns, got 2 and 3"),
+        ({"next_observations": np.zeros((6, 3))}, "one width, got 2 and 3"),
         ({"observations": np.zeros((6, 2, 2))}, "reshape"),
         ({"observations": [[1, 2], [3]] * 3}, "rectangular"),
         ({"rewards": ["a"] * 6}, "numbers"),

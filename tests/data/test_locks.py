@@ -22,7 +22,7 @@ def test_a_second_owner_is_refused_until_the_first_is_done(tmp_path: Path) -> No
     path = tmp_path / ".lock"
     with (
         exclusive(path, "demo", "recorder"),
-        pytest.raises(NopgError, match="one recorder at a time"),
+        pytest.raises(NopgError, match="must have one recorder"),
         exclusive(path, "demo", "recorder"),
     ):
         pass
@@ -42,7 +42,7 @@ def test_a_killed_owner_does_not_keep_the_lock(tmp_path: Path) -> None:
         assert owner.stdout is not None
         assert owner.stdout.readline() == "held\n"
         with (
-            pytest.raises(NopgError, match="one recorder at a time"),
+            pytest.raises(NopgError, match="must have one recorder"),
             exclusive(path, "demo", "recorder"),
         ):
             pass

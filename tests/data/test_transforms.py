@@ -48,7 +48,7 @@ def test_columns_are_chosen_in_the_order_asked_for(data: Dataset) -> None:
     np.testing.assert_array_equal(chosen.observations, data.observations[:, [2, 0]])
     np.testing.assert_array_equal(chosen.actions, data.actions[:, [1]])
     assert chosen.action_names == ("right",)
-    with pytest.raises(DataError, match="spelling"):
+    with pytest.raises(DataError, match="must be among"):
         select(data, observations=["speed"])
 
 

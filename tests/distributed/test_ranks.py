@@ -141,5 +141,5 @@ def test_parts_cover_everything_once(n: int, size: int) -> None:
 
 
 def test_too_many_ranks_are_refused() -> None:
-    with pytest.raises(ConfigError, match="5 samples for 4 ranks"):
+    with pytest.raises(ConfigError, match="got 5 for 4"):
         Ranks(0, 4).part(5)

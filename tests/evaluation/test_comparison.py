@@ -89,7 +89,7 @@ def test_bad_questions_get_a_sentence(policy: nopg.FittedPolicy) -> None:
         np.zeros((4, 2)), np.arange(4.0)[:, None], np.zeros(4), np.ones((4, 2)), [0] * 4
     )
     cases: list[tuple[object, type[NopgError], str]] = [
-        (wide, DataError, "columns of the data, level, push, got s0, s1, a0"),
+        (wide, DataError, "the columns level, push, got s0, s1, a0"),
         (3.0, ConfigError, "a fitted policy or a function"),
         (lambda levels: [1.0], ConfigError, "into actions"),
         (lambda levels: np.nan * levels, ConfigError, "finite actions"),

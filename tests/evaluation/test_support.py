@@ -66,7 +66,7 @@ def test_discrete_actions_count_their_own_kind() -> None:
     assert found.mass[0] == pytest.approx(2.0, rel=1e-2)
     assert found.mass[1] < 3e-3
     assert found.distance[1] > 3.0
-    with pytest.raises(nopg.DataError, match="labels from 0 to 1"):
+    with pytest.raises(nopg.DataError, match="labels below 2"):
         model.support([[1.0]], [2])
 
 
@@ -100,12 +100,12 @@ def test_guards_that_cannot_work_are_refused() -> None:
     model = fitted()
     with pytest.raises(nopg.ConfigError, match="`fallback` must be a function"):
         SafePolicy(model, 0.0)
-    with pytest.raises(nopg.ConfigError, match="`threshold` must be a positive"):
+    with pytest.raises(nopg.ConfigError, match="`threshold` must be positive"):
         SafePolicy(model, model, threshold=-1.0)
     guard = SafePolicy(model, lambda s: [0.0, 1.0], threshold=1.0)
     with pytest.raises(nopg.ConfigError, match=r"action of shape \(1,\), it returned"):
         guard.predict([9.0, 9.0])
-    with pytest.raises(nopg.DataError, match=r"`actions` must have one row per state"):
+    with pytest.raises(nopg.DataError, match=r"`actions` must have shape \(1, 1\)"):
         model.support([[0.0, 0.0]], [[1.0, 2.0]])
 
 

@@ -126,7 +126,7 @@ print(sorted({{"torch", "nopg"}} & set(sys.modules)))
 def test_a_program_of_ones_own_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "read_policy.py").write_text("print('mine')")
     policy = fitted("deterministic")
-    with pytest.raises(ConfigError, match="another file of this name"):
+    with pytest.raises(ConfigError, match="another file has its name"):
         export_policy(policy, tmp_path / "policy.npz")
     assert [file.name for file in tmp_path.iterdir()] == ["read_policy.py"]
     (tmp_path / "read_policy.py").unlink()

@@ -205,7 +205,7 @@ def test_names_and_settings_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     for fallback in wrong:
         with pytest.raises(ConfigError, match="`fallback` must be"):
             export_policy(policy, tmp_path / "policy.h", fallback=fallback)
-    with pytest.raises(ConfigError, match="formats c and js"):
+    with pytest.raises(ConfigError, match="are for c and js"):
         export_policy(policy, tmp_path / "policy.npz", fallback=[0.0])
     with pytest.raises(ConfigError, match="a label below"):
         export_policy(fitted("discrete"), tmp_path / "policy.h", fallback=17)

@@ -82,7 +82,7 @@ def test_an_ignored_dimension_is_ignored() -> None:
 @pytest.mark.parametrize("k", [0, 11])
 def test_a_list_longer_than_the_samples_is_refused(k: int) -> None:
     samples = cloud(10, 2, 3)
-    with pytest.raises(ConfigError, match="between 1 and the number of samples"):
+    with pytest.raises(ConfigError, match="between 1 and 10 samples"):
         NearestSamples(samples).search(samples, k)
 
 

@@ -53,7 +53,7 @@ def test_factors_may_differ_by_dimension() -> None:
     np.testing.assert_allclose(scaled.next_state, expected)
     ahead = nopg.CrossValidated(factors, next_state_factor=2.0).select(data, rng())
     np.testing.assert_allclose(ahead.next_state, 2.0 * np.array(plain.next_state))
-    with pytest.raises(nopg.ConfigError, match=r"each of 3 dimensions, got 2"):
+    with pytest.raises(nopg.ConfigError, match=r"factor, or 3, got 2"):
         nopg.CrossValidated((1.0, 2.0)).select(data, rng())
 
 

@@ -100,7 +100,7 @@ def test_it_listens_on_the_loopback_address_alone(running: Running) -> None:
 
 
 def test_a_port_in_use_is_one_sentence(running: Running) -> None:
-    with pytest.raises(ConfigError, match="`port` must be free"):
+    with pytest.raises(ConfigError, match="is not free"):
         server.bind(running.port)
 
 

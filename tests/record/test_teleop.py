@@ -81,7 +81,7 @@ def test_levers_say_their_bounds() -> None:
 
 
 def test_spaces_that_cannot_be_stored_are_refused() -> None:
-    with pytest.raises(ConfigError, match="labels 0, 1, 2"):
+    with pytest.raises(ConfigError, match="must be 0, 1, 2"):
         DiscreteTeleop(Discrete(3, start=1))
     with pytest.raises(ConfigError, match="must be a vector"):
         ContinuousTeleop(Box(-1, 1, (2, 2)), rise=0.0, fall=0.0, seconds=0.1)

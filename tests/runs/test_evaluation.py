@@ -92,7 +92,7 @@ def test_what_does_not_fit_is_refused(policy: nopg.FittedPolicy) -> None:
         evaluate(policy, "Pendulum-v1", 0)
     discrete = nopg.NOPG("discrete")
     labels = discrete.fit(discrete_data(), [BOTTOM], n_updates=1, progress=False)
-    with pytest.raises(ConfigError, match="take the policy's actions"):
+    with pytest.raises(ConfigError, match="The environment must take Discrete"):
         evaluate(labels, "Pendulum-v1", 1)
 
 

@@ -144,7 +144,7 @@ start(sys.argv[1], nopg.NOPG(**QUICK), SMALL, [BOTTOM], n_updates=100_000,
                 if len(history) > 50:
                     break
             time.sleep(0.05)
-        with pytest.raises(nopg.NopgError, match="one writer at a time"):
+        with pytest.raises(nopg.NopgError, match="must have one writer"):
             resume(tmp_path / "a")
         process.send_signal(signal.SIGKILL)
     run = RunFolder.open(tmp_path / "a")
@@ -171,7 +171,7 @@ def test_a_second_run_in_the_folder_is_refused_in_process(tmp_path: Path) -> Non
     seen = []
 
     def intrude(policy: nopg.FittedPolicy) -> float:
-        with pytest.raises(nopg.NopgError, match="one writer at a time") as caught:
+        with pytest.raises(nopg.NopgError, match="must have one writer") as caught:
             resume(tmp_path / "a")
         seen.append(str(caught.value))
         return 0.0

@@ -52,46 +52,31 @@ def covariances(library: Any, operator: SparseRows, q: Tensor, x: Tensor) -> Ten
 
 
 def matched_rows(
-    library: Any,
-    features: Features,
-    taken: Tensor,  # actions at the queries in bandwidths, (m, d_a)
-    start: Tensor | None,  # states of rows close by, (m, d + d d_a + d_a)
-    accuracy: float,
+    library: Any, features: Features, taken: Tensor, start: Tensor | None, accuracy: float
 ) -> tuple[Tensor, ...]:
     """What `newton.search` finds."""
     g, d_a = features.g, taken.shape[1]
     m, d, k = g.shape
-    state = g.new_empty((m, d + d * d_a + d_a))
-    found = (g.new_empty((m, k)), state, *g.new_empty((3, m)))
+    found = (g.new_empty((m, k)), g.new_empty((m, d + d * d_a + d_a)), *g.new_empty((3, m)))
     sizes, given = (m, k, d, d_a, accuracy), (*features, taken, start)
     _run(library.nopg_matched_rows, sizes, given, found)
     return found
 
 
 def matched_slopes(
-    library: Any,
-    columns: Tensor | None,  # samples each row lists, (m, k); None for all
-    g: Tensor,
-    weights: Tensor,
-    state: Tensor,
-    q: Tensor,
-    bandwidths: Tensor,
+    library: Any, columns: Tensor | None, g: Tensor, p: Tensor, state: Tensor, q: Tensor, h: Tensor
 ) -> Tensor:
-    """What `newton.slopes_of` finds."""
-    (m, d, k), d_a = g.shape, len(bandwidths)
-    slopes = g.new_empty((m, d_a))
-    given = (weights, g, columns, state, q, bandwidths)
+    """What `newton.slopes_of` finds, of weights p; `columns`, (m, k), None for all samples."""
+    (m, d, k), d_a = g.shape, len(h)
+    slopes, given = g.new_empty((m, d_a)), (p, g, columns, state, q, h)
     _run(library.nopg_matched_slopes, (m, k, d, d_a), given, (slopes,))
     return slopes
 
 
 def _run(
-    function: Any,
-    sizes: tuple[float, ...],
-    given: tuple[Tensor | None, ...],  # the first has one number for each entry
-    found: tuple[Tensor, ...],
+    function: Any, sizes: tuple[float, ...], given: tuple[Any, ...], found: tuple[Tensor, ...]
 ) -> None:
-    """Call it with a structure of these fields, in this order."""
+    """Call it with a structure of these fields; the first given has a number for each entry."""
     kept = [None if x is None else x.contiguous() for x in given]
     assert kept[0] is not None
     n_threads = min(torch.get_num_threads(), 1 + kept[0].numel() // FEW)

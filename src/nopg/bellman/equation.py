@@ -65,26 +65,17 @@ class BellmanEquation:
         d_a = 1 if data.is_discrete else samples.actions.shape[1]
         bandwidths.require_widths(samples.states.shape[1], d_a)
         settings |= {"rows": rows, "stochastic": stochastic, "neighbours": neighbours}
-        config = EstimatorConfig(gamma=gamma, **settings)
-        seeds = Seed(seed)
+        self._seeds, self._solver = Seed(seed), SolverConfig(rtol=rtol)
         self.policy = as_policy(policy).to(dtype)
-        self.problem = Problem.build(
-            samples,
-            initial_state_tensor(initial_states, samples.states),
-            bandwidths,
-            config,
-            seeds.torch("next-states"),
-            ranks,
-        )
-        self._seeds = seeds
-        self._solver = SolverConfig(rtol=rtol)
+        initial = initial_state_tensor(initial_states, samples.states)
+        config, draws = EstimatorConfig(gamma=gamma, **settings), self._seeds.torch("next-states")
+        self.problem = Problem.build(samples, initial, bandwidths, config, draws, ranks)
 
     @cached_property
     def solution(self) -> BellmanSolution:
         """Everything the two solves produced."""
         estimator = Estimator.of(self.problem, self.policy)
-        generator = self._seeds.torch("policy-samples")
-        return estimator.solve(self.policy, generator, self._solver)
+        return estimator.solve(self.policy, self._seeds.torch("policy-samples"), self._solver)
 
     @property
     def q(self) -> Tensor:
@@ -103,8 +94,7 @@ class BellmanEquation:
 
     def gradient(self) -> Tensor:
         """dJ / d theta in the order of `policy.parameters()`, flat, Eq. (10)."""
-        parts = self.solution.gradient(self.policy)
-        return torch.cat([part.reshape(-1) for part in parts])
+        return torch.cat([part.reshape(-1) for part in self.solution.gradient(self.policy)])
 
     def transition_matrix(self) -> Tensor:
         """P of Theorem 1 as a dense matrix, (n, n)."""
@@ -133,8 +123,8 @@ def evaluate_at(problem: Problem, policy: nn.Module, states: Any, seeds: Seed) -
     like = problem.samples.states
     queries = initial_state_tensor(states, like)
     policy = as_policy(policy)
-    rows = problem.rows_at(queries)
     with torch.no_grad():
         outputs = checked_outputs(policy, queries, problem.samples.action_width)
         generator = seeds.torch("value-samples", like.device)
-        return problem.responsibilities(policy, rows).evaluate(outputs, generator).operator
+        family = problem.responsibilities(policy, problem.rows_at(queries))
+        return family.evaluate(outputs, generator).operator

@@ -1,10 +1,9 @@
 """One update's linear algebra on a GPU: a few launches over buffers that stay put.
 
-The same mathematics as `solution`, for deterministic policies whose rows keep one
-number k of samples, and for B policies side by side. Vectors are solved by deflated
-fixed-point sweeps: each is one pass over P and one over its transpose, needs no
-inner products, and cannot break down; Krylov methods save a few passes and pay for
-them in launches and synchronisations.
+The same mathematics as `solution`, for deterministic policies whose rows keep one number k of
+samples, and for B policies side by side. Vectors are solved by deflated fixed-point sweeps: each is
+one pass over P and one over its transpose, needs no inner products, and cannot break down; Krylov
+methods save a few passes and pay for them in launches and synchronisations.
 """
 
 from __future__ import annotations
@@ -68,8 +67,7 @@ class FusedSystem:
         self.starts, self.rows, self.slots = transposed_pattern(self.columns, n)
         self._collect = _collector(self.first.columns, like)
         has_terminals = samples.continuation_mask is not None
-        gain = 0.0 if has_terminals else gamma / ((1.0 - gamma) * n)
-        self.gain = like.new_full((1,), gain)
+        self.gain = like.new_full((1,), 0.0 if has_terminals else gamma / ((1.0 - gamma) * n))
         total = 0.0 if has_terminals else 1.0 / (1.0 - gamma)
         self.mu_total = like.new_full((1,), total)  # eps0 sums to one
         self._allocate(like)
@@ -95,8 +93,7 @@ class FusedSystem:
         from nopg.gpu.transpose import transposed_values
 
         weights = self.later.build(taken[:, : self.n])
-        where = (self.rows, self.slots)
-        transposed_values(weights, *where, self.discount, out=self.values)
+        transposed_values(weights, self.rows, self.slots, self.discount, out=self.values)
         first = self.first.build(taken[:, self.n :])
         places, matrix = self._collect
         shares = first.reshape(self.n_policies, -1) @ matrix

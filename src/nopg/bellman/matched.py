@@ -68,11 +68,9 @@ class MatchedRows(RowModel):
                 scaled = (listed.permute(1, 2, 0) - self._centre) / self._h
                 self._features.append(self._made(block.log_psi, offset, scaled))
 
-    def at(
-        self, actions: Tensor, start: Tensor | None = None, accuracy: float = EXACT
-    ) -> RowWeights:
+    def at(self, taken: Tensor, start: Tensor | None = None, accuracy: float = EXACT) -> RowWeights:
         """Rows for one action per query, (m, d_a), or for several, (k, m, d_a)."""
-        a = (actions - self._centre) / self._h
+        a = (taken - self._centre) / self._h
         if a.ndim == 2:
             return self._solved(self._features, a, start, accuracy)
         starts = [None] * len(a) if start is None else start.unbind()
@@ -80,18 +78,16 @@ class MatchedRows(RowModel):
             self._solved(self._features, taken, guess, accuracy)
             for taken, guess in zip(a, starts, strict=True)
         ]
-        blocks = zip(*(w.blocks for w in draws), strict=True)
         names = ("log_mass", "dropped", "displacement", "state")
         return RowWeights(
-            tuple(torch.stack(each) for each in blocks),
+            tuple(torch.stack(each) for each in zip(*(w.blocks for w in draws), strict=True)),
             *(torch.stack([getattr(w, name) for w in draws]) for name in names),
         )
 
     def at_label(self, label: int | Tensor) -> RowWeights:
         """Rows for a discrete action, or one per query; their mean is the query."""
         kernel, features = APART * require_labels(self._similarity), []
-        taken = torch.as_tensor(label).expand(self.rows.shape[0])
-        similarity = kernel[taken]  # (m, n_actions)
+        similarity = kernel[torch.as_tensor(label).expand(self.rows.shape[0])]  # (m, n_actions)
         listed = zip(self.rows.blocks, self.rows.actions, self._offsets, strict=True)
         for block, labels, offset in listed:
             beside = labels.expand(block.log_psi.shape)
@@ -108,10 +104,9 @@ class MatchedRows(RowModel):
         """The same for rows of several actions per query, (k, m, d_a)."""
         assert weights.state is not None
         q = q - q.mean()
-        draws = zip(*weights.blocks, strict=True)
         found = [
             self._slopes(blocks, state, q)
-            for blocks, state in zip(draws, weights.state, strict=True)
+            for blocks, state in zip(zip(*weights.blocks, strict=True), weights.state, strict=True)
         ]
         return torch.stack(found)
 

@@ -34,18 +34,15 @@ class NadarayaWatson(RowModel):
     variances: Tensor  # squared action bandwidths, (d_a,); none for labels
     log_similarity: Tensor | None = None  # between labels, (n_actions, n_actions)
 
-    def at(
-        self, actions: Tensor, start: Tensor | None = None, accuracy: float = EXACT
-    ) -> RowWeights:
+    def at(self, taken: Tensor, start: Tensor | None = None, accuracy: float = EXACT) -> RowWeights:
         """Rows for one action per query, (m, d_a), or for several, (k, m, d_a)."""
-        return gaussian_weights(self.rows, actions, self.variances)
+        return gaussian_weights(self.rows, taken, self.variances)
 
     def at_label(self, label: int) -> RowWeights:
         """Rows for one discrete action, the same at every query."""
         to_label = require_labels(self.log_similarity)[label]  # (n_actions,)
         listed = zip(self.rows.blocks, self.rows.actions, strict=True)
-        logits = [block.log_psi + to_label[labels] for block, labels in listed]
-        return normalised(self.rows, logits)
+        return normalised(self.rows, [block.log_psi + to_label[labels] for block, labels in listed])
 
     def slopes(self, weights: RowWeights, operator: LinearOperator, q: Tensor) -> Tensor:
         """d (E q)_i / d a_i for rows of one action per query, (m, d_a)."""
@@ -79,10 +76,8 @@ class NadarayaWatson(RowModel):
 
 
 def gaussian_weights(rows: QueryRows, actions: Tensor, variances: Tensor) -> RowWeights:
-    """Rows for one continuous action per query, (m, d_a), or for several, (k, m, d_a).
-
-    Variances of the action kernel are for all queries, (d_a,), or one each, (m, d_a).
-    """
+    """Rows for one continuous action per query, (m, d_a), or for several, (k, m, d_a)."""
+    # Variances of the action kernel are for all queries, (d_a,), or one each, (m, d_a).
     scale = 0.5 / variances
     library = compiled_rows.library_for(rows.queries)
     if library is None:
@@ -102,8 +97,7 @@ def gaussian_weights(rows: QueryRows, actions: Tensor, variances: Tensor) -> Row
         blocks.append(stacked[begin:end].view(*draws, *block.log_psi.shape))
         found, begin = (blocks[-1], log_mass, dropped), end
         compiled_rows.kernel_rows(library, block, listed, actions, scale, found)
-    whole = None if draws else stacked
-    return RowWeights(tuple(blocks), log_mass, dropped, stacked=whole)
+    return RowWeights(tuple(blocks), log_mass, dropped, stacked=None if draws else stacked)
 
 
 def _logits(log_psi: Tensor, listed: Tensor, taken: Tensor, scale: Tensor) -> Tensor:

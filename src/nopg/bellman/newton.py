@@ -29,13 +29,11 @@ class Features(NamedTuple):
 def search(
     features: Features, taken: Tensor, start: Tensor | None, accuracy: float
 ) -> tuple[Tensor, ...]:
-    """Rows for one action per query, in bandwidths, (m, d_a).
-
-    Weights (m, k); states (m, d + d d_a + d_a): theta, its derivative by the actions, and these;
-    the log of the mass, a bound on what is left in total variation, and the displacement that is
-    left, (m,) each. The search begins at `start`, the states of rows of actions close by, or at the
-    plain rows. A row is found when its Newton decrement is `accuracy`.
-    """
+    """Rows for one action per query, in bandwidths, (m, d_a)."""
+    # Weights (m, k); states (m, d + d d_a + d_a): theta, its derivative by the actions, and these;
+    # the log of the mass, a bound on what is left in total variation, and the displacement that is
+    # left, (m,) each. The search begins at `start`, the states of rows of actions close by, or at
+    # the plain rows. A row is found when its Newton decrement is `accuracy`.
     (m, d, _), d_a = features.g.shape, taken.shape[1]
     plain = torch.cat([taken.new_zeros((m, d - d_a)), taken], dim=1)  # theta_0
     theta = plain.clone() if start is None else _predicted(start, taken)
@@ -60,16 +58,14 @@ def search(
     return found.weights, state, log_mass, 0.5 * found.left, displacement
 
 
-def slopes_of(
-    g: Tensor, weights: Tensor, state: Tensor, beside: Tensor, bandwidths: Tensor
-) -> Tensor:
+def slopes_of(g: Tensor, weights: Tensor, state: Tensor, beside: Tensor, widths: Tensor) -> Tensor:
     """d (E q)_i / d a_i of rows, (m, d_a); `beside` is q of their samples, (m, k)."""
-    d, d_a = g.shape[1], len(bandwidths)
+    d, d_a = g.shape[1], len(widths)
     mean = (weights * beside).sum(dim=1, keepdim=True)
     moved = (weights * (beside - mean))[..., None]
     c = torch.matmul(g, moved)  # Cov(q, g), (m, d, 1)
     gains = state[:, d : d + d * d_a].reshape(-1, d, d_a)
-    return (c * gains).sum(dim=1) / bandwidths
+    return (c * gains).sum(dim=1) / widths
 
 
 def _predicted(state: Tensor, taken: Tensor) -> Tensor:

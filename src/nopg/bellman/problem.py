@@ -4,15 +4,14 @@ Everything that no policy changes is prepared here, once: kernels of states,
 neighbour lists, sampled next states, rewards, which rows are live.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from nopg.bellman import compiled_rows
 from nopg.bellman.matched import MatchedRows
@@ -63,10 +62,7 @@ class EstimatorConfig:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.gamma < 1.0:
-            raise ConfigError(
-                f"`gamma` must lie in [0, 1), got {self.gamma}; 0.97 looks about a "
-                "hundred steps ahead, 0.99 three hundred."
-            )
+            raise ConfigError(f"`gamma` must lie in [0, 1), got {self.gamma}; 0.97 is usual.")
         for name in ("policy_samples", "next_state_samples", "max_neighbours"):
             require_count(name, getattr(self, name))
         orders = ("quadrature", "paper", "kernel-average", "analytic")
@@ -78,9 +74,7 @@ class EstimatorConfig:
                 'are "matched"; pass rows="nadaraya-watson" too.'
             )
         if not 0.0 < self.tolerance < 1.0:
-            raise ConfigError(
-                f"`tolerance` must lie between 0 and 1, got {self.tolerance}; 1e-6 is the default."
-            )
+            raise ConfigError(f"`tolerance` must lie in (0, 1), got {self.tolerance}; try 1e-6.")
 
 
 @dataclass(frozen=True)
@@ -109,10 +103,10 @@ class Problem:
         config: EstimatorConfig,  # how integrals are taken
         # Source of the next-state draws. They are drawn once: the lists stay valid, and J becomes a
         # smooth function of the policy.
-        generator: torch.Generator,
+        generator: Generator,
         # Processes to share the next states with; all of them call this with the same data.
         ranks: Ranks | None = None,
-    ) -> Problem:
+    ) -> Self:
         """Draw the next states, list the neighbours, keep what never changes."""
         if config.rows == MATCHED:
             bandwidths = on_circles(bandwidths, samples.states)
@@ -136,17 +130,15 @@ class Problem:
             reach = next_rows.reach(samples.states)
             points = samples.next_states / torch.where(reach > 0.0, reach, 1.0)
             coarse = CoarseCells.of(points, next_rows.n_entries)
-        rows = (next_rows, initial_rows)
-        return cls(samples, bandwidths, config, queries, *rows, ranks, coarse)
+        return cls(samples, bandwidths, config, queries, next_rows, initial_rows, ranks, coarse)
 
-    def of_samples(self, s: Samples) -> Problem:
+    def of_samples(self, s: Samples) -> Self:
         """The same with other samples, whose actions are no labels."""
         like, initial = self.samples.states, self.initial_rows.queries
-        moved, after = s.rewards.to(like), s.next_states.to(like)
-        columns = (s.states.to(like), s.actions.to(like), moved, after)
-        samples = Samples(*columns, s.continuation.to(like))
+        states, actions, rewards = (x.to(like) for x in (s.states, s.actions, s.rewards))
+        samples = Samples(states, actions, rewards, s.next_states.to(like), s.continuation.to(like))
         given = (samples, initial, self.bandwidths, self.config)
-        return Problem.build(*given, torch.Generator(like.device), self.ranks)
+        return self.build(*given, Generator(like.device), self.ranks)
 
     def rows_at(self, states: Tensor) -> QueryRows:
         """Rows at any other states, listed by the same rule."""
@@ -176,13 +168,12 @@ class Problem:
             "more; raise either, or see from the certificate of J whether it matters."
         )
 
-    def rescaled(self, factor: float) -> Problem:
+    def rescaled(self, factor: float) -> Self:
         """The same data and lists with every bandwidth times `factor`."""
         # The kernel between labels is not a matter of distance and stays as it is.
-        in_action = 1.0 if self.samples.n_actions else factor
         return replace(
             self,
-            bandwidths=self.bandwidths.scaled(factor, in_action),
+            bandwidths=self.bandwidths.scaled(factor, 1.0 if self.samples.n_actions else factor),
             next_rows=self.next_rows.rescaled(factor),
             initial_rows=self.initial_rows.rescaled(factor),
         )
@@ -208,11 +199,10 @@ class Problem:
         if order == "analytic":
             assert isinstance(model, NadarayaWatson)  # by `EstimatorConfig`
             return AnalyticResponsibilities(model)
-        is_smooth = order == "quadrature"
-        nodes = quadrature(count, s.action_width) if is_smooth else None
-        return IntegratedResponsibilities(
-            model, nodes or independent_draws(count), order == "kernel-average"
-        )
+        nodes = independent_draws(count)
+        if order == "quadrature":
+            nodes = quadrature(count, s.action_width)
+        return IntegratedResponsibilities(model, nodes, order == "kernel-average")
 
     def row_model(self, rows: QueryRows) -> RowModel:
         """What makes weights of `rows`, by the settings."""
@@ -227,16 +217,14 @@ class Problem:
         return MatchedRows(rows, offsets, s.actions, widths, similarity)
 
 
-def _next_states(
-    samples: Samples, bandwidths: Bandwidths, count: int, generator: torch.Generator
-) -> Tensor:
+def _next_states(s: Samples, bandwidths: Bandwidths, count: int, draws: Generator) -> Tensor:
     """Draws from phi_i = N(s'_i, h^2), or their mean s'_i when one is asked for."""
     if count == 1:
-        return samples.next_states
-    h = samples.states.new_tensor(bandwidths.next_state)
-    n, d_s = samples.next_states.shape
-    noise = torch.randn((n, count, d_s), dtype=h.dtype, device=h.device, generator=generator)
-    return (samples.next_states[:, None, :] + h * noise).reshape(n * count, d_s)
+        return s.next_states
+    h = s.states.new_tensor(bandwidths.next_state)
+    n, d_s = s.next_states.shape
+    noise = torch.randn((n, count, d_s), dtype=h.dtype, device=h.device, generator=draws)
+    return (s.next_states[:, None, :] + h * noise).reshape(n * count, d_s)
 
 
 def list_rows(
@@ -246,15 +234,9 @@ def list_rows(
     h, neighbours = samples.states.new_tensor(bandwidths.state), config.neighbours
     if config.rows == MATCHED and neighbours == "auto":
         neighbours = NEAREST
-    return query_rows(
-        queries,
-        samples.states,
-        samples.actions,
-        h,
-        neighbours,
-        log_margin=-math.log(config.tolerance) + _action_span(samples, bandwidths),
-        most=config.max_neighbours,
-    )
+    margin = -math.log(config.tolerance) + _action_span(samples, bandwidths)
+    given = (queries, samples.states, samples.actions, h, neighbours)
+    return query_rows(*given, log_margin=margin, most=config.max_neighbours)
 
 
 def _fingerprint(
@@ -275,8 +257,6 @@ def _action_span(samples: Samples, bandwidths: Bandwidths) -> float:
     # for every action in the range of the data. Thresholds on the state kernel alone
     # can be totally wrong when the action kernel is narrow.
     if samples.n_actions:
-        similarity = log_label_similarity(samples.n_actions, bandwidths.action[0])
-        return float(-similarity.min())
+        return float(-log_label_similarity(samples.n_actions, bandwidths.action[0]).min())
     span = samples.actions.amax(dim=0) - samples.actions.amin(dim=0)
-    h = samples.states.new_tensor(bandwidths.action)
-    return float(0.5 * (span / h).square().sum())
+    return float(0.5 * (span / samples.states.new_tensor(bandwidths.action)).square().sum())

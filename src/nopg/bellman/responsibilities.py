@@ -90,8 +90,7 @@ class DeterministicResponsibilities(Responsibilities):
 
     def vjp(self, found: PolicyRows, q: Tensor, row_weights: Tensor) -> Outputs:
         """The slopes of the rows."""
-        slopes = self.model.slopes(found.weights[0], found.operator, q)
-        return (row_weights[:, None] * slopes,)
+        return (row_weights[:, None] * self.model.slopes(found.weights[0], found.operator, q),)
 
 
 class AnalyticResponsibilities(Responsibilities):
@@ -109,8 +108,7 @@ class AnalyticResponsibilities(Responsibilities):
         """One row per query, its action kernel widened by the policy's spread."""
         mean, std = outputs
         made = gaussian_weights(self.rows, mean, self.model.variances + std.square())
-        operator = self.rows.operator(made.blocks, made.stacked)
-        return PolicyRows(operator, made.dropped, outputs)
+        return PolicyRows(self.rows.operator(made.blocks, made.stacked), made.dropped, outputs)
 
     def vjp(self, found: PolicyRows, q: Tensor, row_weights: Tensor) -> Outputs:
         """Two covariances per row."""
@@ -132,10 +130,9 @@ class AnalyticResponsibilities(Responsibilities):
 class IntegratedResponsibilities(Responsibilities):
     """epsilon(s) averaged over actions of a Gaussian policy; outputs are (mean, std).
 
-    Every action is a row of its own, and rows are averaged (Definition 2), with the
-    shares of the nodes. `averages_kernels` averages kernels first instead, the order
-    of the authors' release: an action's share grows with the kernel mass it met, and
-    actions without data nearby drop out.
+    Every action is a row of its own, and rows are averaged (Definition 2), with the shares of the
+    nodes. `averages_kernels` averages kernels first instead, the order of the authors' release: an
+    action's share grows with the kernel mass it met, and actions without data nearby drop out.
     """
 
     def __init__(self, model: RowModel, nodes: Nodes, averages_kernels: bool = False) -> None:
@@ -158,10 +155,9 @@ class IntegratedResponsibilities(Responsibilities):
         if self.averages_kernels:
             shares = torch.softmax(torch.cat([w.log_mass for w in weights]), dim=0)
         found = mixed(self.rows, weights, shares, outputs)
-        states = [w.state for w in weights if w.state is not None]
-        return PolicyRows(
-            *found, torch.cat(states) if states else None, weights, Draws(noise, actions, shares)
-        )
+        kept = [w.state for w in weights if w.state is not None]
+        state = torch.cat(kept) if kept else None
+        return PolicyRows(*found, state, weights, Draws(noise, actions, shares))
 
     def vjp(self, found: PolicyRows, q: Tensor, row_weights: Tensor) -> Outputs:
         """The slopes of all rows, with their shares."""
@@ -198,12 +194,12 @@ def quadrature(count: int, d_a: int) -> Nodes:
     per_dimension = int(count ** (1.0 / d_a) + 1e-9)
     if per_dimension >= 2 or count == 1:
         return partial(_product_rule, per_dimension=per_dimension)
-    return partial(_drawn, count=count, is_antithetic=True)
+    return partial(_drawn, count=count, paired=True)
 
 
 def independent_draws(count: int) -> Nodes:
     """Standard normal draws, fresh at every call, all of equal share."""
-    return partial(_drawn, count=count, is_antithetic=False)
+    return partial(_drawn, count=count, paired=False)
 
 
 def _product_rule(means: Tensor, generator: Generator, per_dimension: int) -> tuple[Tensor, Tensor]:
@@ -215,14 +211,12 @@ def _product_rule(means: Tensor, generator: Generator, per_dimension: int) -> tu
     return nodes, torch.as_tensor(shares / shares.sum()).to(means)[:, None].expand(-1, m)
 
 
-def _drawn(
-    means: Tensor, generator: Generator, count: int, is_antithetic: bool
-) -> tuple[Tensor, Tensor]:
-    drawn = -(-count // 2) if is_antithetic else count
+def _drawn(means: Tensor, generator: Generator, count: int, paired: bool) -> tuple[Tensor, Tensor]:
+    drawn = -(-count // 2) if paired else count
     noise = torch.randn(
         (drawn, *means.shape), dtype=means.dtype, device=means.device, generator=generator
     )
-    if is_antithetic:
+    if paired:
         noise = torch.cat([noise, -noise])
     return noise, torch.full_like(noise[..., 0], 1.0 / len(noise))
 
@@ -245,8 +239,7 @@ class CategoricalResponsibilities(Responsibilities):
 
     def vjp(self, found: PolicyRows, q: Tensor, row_weights: Tensor) -> Outputs:
         """The mean of q under the rows of each label."""
-        values = torch.stack([E.matvec(q) for E in self._operators], dim=1)
-        return (row_weights[:, None] * values,)
+        return (row_weights[:, None] * torch.stack([E.matvec(q) for E in self._operators], dim=1),)
 
 
 def mixed(

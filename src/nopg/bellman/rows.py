@@ -57,8 +57,7 @@ class QueryRows:
             return None
         if self.n_entries >= 2**31:
             raise ConfigError(
-                "Outside fused updates P must have fewer than 2^31 entries, it has "
-                f"{self.n_entries:,}; keep fewer neighbours or samples."
+                f"P must have fewer than 2^31 entries, it has {self.n_entries:,}; keep fewer."
             )
         return Pattern.stack([b.rows for b in self.blocks], columns, self.shape[1])
 
@@ -88,8 +87,7 @@ class QueryRows:
             dropped = farthest * power + how_many
             if block.columns is None:
                 dropped = block.log_dropped
-            scaled = replace(block, log_psi=block.log_psi * power, log_dropped=dropped)
-            blocks.append(scaled)
+            blocks.append(replace(block, log_psi=block.log_psi * power, log_dropped=dropped))
         found, known = replace(self, blocks=tuple(blocks)), ("actions", "pattern")
         vars(found).update({k: v for k, v in vars(self).items() if k in known})
         return found
@@ -190,9 +188,7 @@ class RowModel(ABC):
     rows: QueryRows
 
     @abstractmethod
-    def at(
-        self, actions: Tensor, start: Tensor | None = None, accuracy: float = EXACT
-    ) -> RowWeights:
+    def at(self, taken: Tensor, start: Tensor | None = None, accuracy: float = EXACT) -> RowWeights:
         """Rows for one action per query, (m, d_a), or for several, (k, m, d_a).
 
         Models that iterate begin at `start`, the `state` of rows of actions close by.
@@ -217,10 +213,7 @@ class RowModel(ABC):
 def require_labels(log_similarity: Tensor | None) -> Tensor:
     """The kernel between labels, where the actions of the data are labels."""
     if log_similarity is None:
-        raise ConfigError(
-            "Rows of a label need data with labels, these actions are continuous; "
-            "pass integer actions."
-        )
+        raise ConfigError("Rows of a label need labels, these actions are continuous; pass labels.")
     return log_similarity
 
 

@@ -56,14 +56,11 @@ class Samples:
             return torch.tensor(np.asarray(array), dtype=dtype, device=device)
 
         labels = torch.tensor(np.asarray(data.actions), device=device)
-        samples = cls(
-            states=tensor(data.observations),
-            actions=labels if data.is_discrete else tensor(data.actions),
-            rewards=tensor(data.rewards),
-            next_states=tensor(data.next_observations),
-            continuation=tensor(~data.terminations),
-            n_actions=data.n_actions if data.is_discrete else 0,
-        )
+        actions = labels if data.is_discrete else tensor(data.actions)
+        arrays = (data.observations, data.rewards, data.next_observations, ~data.terminations)
+        states, rewards, after, goes_on = (tensor(array) for array in arrays)
+        n_actions = data.n_actions if data.is_discrete else 0
+        samples = cls(states, actions, rewards, after, goes_on, n_actions)
         return samples if len(data) < ORDERED_FROM else samples._in_space()
 
     def in_original_order(self, values: Tensor) -> Tensor:
@@ -74,14 +71,9 @@ class Samples:
 
     def subset(self, rows: Tensor) -> Self:
         """Some of the samples, or all of them in another order."""
-        return type(self)(
-            self.states[rows],
-            self.actions[rows],
-            self.rewards[rows],
-            self.next_states[rows],
-            self.continuation[rows],
-            self.n_actions,
-        )
+        names = ("states", "actions", "rewards", "next_states", "continuation")
+        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in names}
+        return replace(self, **columns, order=None)
 
     def _in_space(self) -> Self:
         """The same samples, those close in space close in memory."""
@@ -95,8 +87,7 @@ class Samples:
 
 def initial_state_tensor(initial_states: Any, like: Tensor) -> Tensor:
     """Initial states as a finite matrix (B, d_s); one state may be a plain vector."""
-    states = as_states("initial_states", initial_states, like.shape[1])
-    return torch.tensor(states).to(like)
+    return torch.tensor(as_states("initial_states", initial_states, like.shape[1])).to(like)
 
 
 @dataclass(frozen=True)
@@ -111,8 +102,7 @@ class ArcCoordinates:
         """Those of the data's states, (n, d_s)."""
         pairs = tuple(angle_pairs(states))
         paired = {column for pair in pairs for column in pair}
-        every = range(states.shape[1])
-        return cls(tuple(d for d in every if d not in paired), pairs)
+        return cls(tuple(d for d in range(states.shape[1]) if d not in paired), pairs)
 
     def places(self, states: Tensor) -> Tensor:
         """States as coordinates, (m, d)."""
@@ -132,14 +122,12 @@ class ArcCoordinates:
         """to - origin, angles the short way round."""
         offset, n = to - origin, len(self.straight)
         if self.pairs:
-            turned = torch.remainder(offset[..., n:] + math.pi, 2.0 * math.pi)
-            offset[..., n:] = turned - math.pi
+            offset[..., n:] = torch.remainder(offset[..., n:] + math.pi, 2.0 * math.pi) - math.pi
         return offset
 
     def widths(self, bandwidths: Tensor) -> Tensor:
         """State bandwidths, (d_s,), of the coordinates, (d,)."""
-        firsts = [i for i, _ in self.pairs]
-        return bandwidths[[*self.straight, *firsts]]
+        return bandwidths[[*self.straight, *(i for i, _ in self.pairs)]]
 
 
 def state_offsets(rows: QueryRows, samples: Tensor, bandwidths: Tensor) -> list[Tensor]:
@@ -151,8 +139,7 @@ def state_offsets(rows: QueryRows, samples: Tensor, bandwidths: Tensor) -> list[
     widths, found = arcs.widths(bandwidths), []
     for block in rows.blocks:
         listed = there[None] if block.columns is None else there[block.columns.long()]
-        offset = arcs.difference(listed, here[block.rows][:, None])
-        found.append(offset / widths)
+        found.append(arcs.difference(listed, here[block.rows][:, None]) / widths)
     return found
 
 

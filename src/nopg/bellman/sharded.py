@@ -1,12 +1,12 @@
 """Responsibilities whose rows are shared out over ranks.
 
-Every rank holds all the data and a range of the next states: it asks the policy
-there, makes those rows of P, and differentiates by those outputs. What the rest of the
-estimator sees is the whole P, so that Theorem 1, the certificate and Eq. (10) are
-written once for one process and for many.
+Every rank holds all the data and a range of the next states: it asks the policy there, makes those
+rows of P, and differentiates by those outputs. What the rest of the estimator sees is the whole P,
+so that Theorem 1, the certificate and Eq. (10) are written once for one process and for many.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 from torch import Generator, Tensor
 
@@ -33,15 +33,14 @@ class ShardedResponsibilities(Responsibilities):
         self._part = slice(part.start * group, part.stop * group)
         self._where = (self._part, group, n, problem.ranks)
         if isinstance(own, IntegratedResponsibilities):
-            own.nodes = _SharedNodes(n * group, self._part, own.nodes)
+            own.nodes = partial(_own_nodes, own.nodes, n * group, self._part)
         self.rows, self._own = own.rows, own
 
     def evaluate(self, outputs: Outputs, generator: Generator, hint: Hint = NO_HINT) -> PolicyRows:
         """Rows for the policy whose `outputs` at this rank's queries are given."""
         part = self._own.evaluate(outputs, generator, hint)
         operator = ShardedRows(part.operator, *self._where)
-        dropped = operator.gather_rows(part.dropped)
-        return replace(part, operator=operator, dropped=dropped)
+        return replace(part, operator=operator, dropped=operator.gather_rows(part.dropped))
 
     def vjp(self, found: PolicyRows, q: Tensor, row_weights: Tensor) -> Outputs:
         """The gradient with respect to this rank's outputs; no message is needed."""
@@ -50,15 +49,9 @@ class ShardedResponsibilities(Responsibilities):
         return self._own.vjp(part, q, row_weights[self._part])
 
 
-@dataclass(frozen=True)
-class _SharedNodes:
+def _own_nodes(
+    nodes: Nodes, n_rows: int, part: slice, means: Tensor, generator: Generator
+) -> tuple[Tensor, Tensor]:
     """Nodes for all rows, of which this rank keeps its own: the same as one process."""
-
-    n_rows: int
-    part: slice
-    nodes: Nodes
-
-    def __call__(self, means: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
-        whole = means.new_empty((self.n_rows, means.shape[1]))
-        noise, shares = self.nodes(whole, generator)
-        return noise[:, self.part], shares[:, self.part]
+    noise, shares = nodes(means.new_empty((n_rows, means.shape[1])), generator)
+    return noise[:, part], shares[:, part]

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from nopg.bellman.problem import Problem
 from nopg.bellman.responsibilities import Hint, Outputs, PolicyRows, Responsibilities
@@ -86,21 +86,15 @@ class Estimator:
         return cls(problem, later, problem.responsibilities(policy, problem.initial_rows))
 
     def solve(
-        self,
-        policy: Policy,  # the policy, of the family this estimator was made for
-        generator: torch.Generator,  # source of the policy's draws, where it needs any
-        solver: SolverConfig,  # accuracy of the two solves
-        # What a solution close by leaves: `following` of it.
-        start: Start | None = None,
+        self, policy: Policy, draws: Generator, solver: SolverConfig, start: Start | None = None
     ) -> BellmanSolution:
-        """One pass of Algorithm 1 up to the update of theta."""
+        """One pass of Algorithm 1 up to the update of theta; `start` is what one close by left."""
         problem, samples = self.problem, self.problem.samples
         made = PerceptronPass.of(policy, problem.queries)
         said = None if made is None else made.outputs
-        width = samples.action_width
-        outputs = checked_outputs(policy, problem.queries, width, said)
+        outputs = checked_outputs(policy, problem.queries, samples.action_width, said)
         with torch.no_grad():
-            at_next, at_initial = self._rows(outputs, generator, solver, start)
+            at_next, at_initial = self._rows(outputs, draws, solver, start)
             group = problem.config.next_state_samples
             P = AveragedRows(at_next.operator, group, samples.continuation_mask)
             eps0 = at_initial.operator.row_mean()  # (n,)
@@ -111,23 +105,13 @@ class Estimator:
                     correction = CoarseCorrection(cells, start.core.to(PRECISION))
                 elif system.compiled is not None:
                     correction = system.compiled.correction(cells)
-            q, mu = solve_pair(
-                system,
-                samples.rewards,
-                eps0,
-                solver,
-                None if start is None else (start.q, start.mu),
-                correction,
-            )
+            near = None if start is None else (start.q, start.mu)
+            q, mu = solve_pair(system, samples.rewards, eps0, solver, near, correction)
         found = (outputs, at_next, at_initial, P, eps0, q, mu, correction, made)
         return BellmanSolution(self, *found)
 
     def _rows(
-        self,
-        outputs: Outputs,
-        generator: torch.Generator,
-        solver: SolverConfig,
-        start: Start | None,
+        self, outputs: Outputs, draws: Generator, solver: SolverConfig, start: Start | None
     ) -> list[PolicyRows]:
         """Rows at the next states, then at the initial ones."""
         m, accuracy = self.at_next.rows.shape[0], max(EXACT, solver.rtol)
@@ -135,7 +119,7 @@ class Estimator:
         for family, some in ((self.at_next, slice(m)), (self.at_initial, slice(m, None))):
             hint = Hint(None if guess is None else guess[..., some, :], accuracy)
             there = tuple(output.detach()[some] for output in outputs)
-            found.append(family.evaluate(there, generator, hint))
+            found.append(family.evaluate(there, draws, hint))
         return found
 
 
@@ -157,9 +141,7 @@ class BellmanSolution:
     def following(self, *, keep_correction: bool = True) -> Start:
         """Where to start solving for a policy close by."""
         # The coarse inverse grows old slowly, and making it takes some ten products.
-        core = None
-        if keep_correction and self.correction is not None:
-            core = self.correction.core
+        core = self.correction.core if keep_correction and self.correction is not None else None
         later, first = self.at_next.state, self.at_initial.state
         rows = None
         if later is not None and first is not None:
@@ -228,9 +210,8 @@ class BellmanSolution:
         ]
         # Sums, since torch imports its compiler to check the shapes of slopes.
         found = torch.autograd.grad(learned, parameters, allow_unused=True, retain_graph=True)
-        return tuple(
-            torch.zeros_like(p) if g is None else g for p, g in zip(parameters, found, strict=True)
-        )
+        pairs = zip(parameters, found, strict=True)
+        return tuple(torch.zeros_like(p) if g is None else g for p, g in pairs)
 
 
 def _ends(x: Tensor) -> tuple[float, float]:

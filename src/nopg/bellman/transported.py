@@ -1,12 +1,11 @@
 """In noise: samples with other actions, so that rows find more of them.
 
-A row looks for samples whose state *and* action surround its query. What it finds far
-away it takes all the same, and its spread adds to the noise of the system at every
-step: a pendulum is carried up by it, a mass out of the data. But what another action
-does to a step, a regression of all steps knows far better than the noise of one step
-allows to see. So samples are moved to the ends of the actions that their neighbours
-took, and every state nearby speaks for every action; what the wind did stays random.
-A part is left as it is, for motion that is not straight in the action.
+A row looks for samples whose state *and* action surround its query. What it finds far away it takes
+all the same, and its spread adds to the noise of the system at every step: a pendulum is carried up
+by it, a mass out of the data. But what another action does to a step, a regression of all steps
+knows far better than the noise of one step allows to see. So samples are moved to the ends of the
+actions that their neighbours took, and every state nearby speaks for every action; what the wind
+did stays random. A part is left as it is, for motion that is not straight in the action.
 """
 
 from dataclasses import replace

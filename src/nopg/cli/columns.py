@@ -50,9 +50,8 @@ def with_options(name: str, options: Options) -> Callable[[Command], Command]:
 
     def decorated(command: Command) -> Command:
         signature = inspect.signature(command, eval_str=True)
-        together = [
-            p.replace(kind=p.KEYWORD_ONLY) for p in signature.parameters.values() if p.name != name
-        ]
+        own = [p for p in signature.parameters.values() if p.name != name]
+        together = [p.replace(kind=p.KEYWORD_ONLY) for p in own]
         together += [_parameter(option, *each) for option, each in options.items()]
 
         @wraps(command)
@@ -71,9 +70,8 @@ def _parameter(name: str, kind: Any, text: str) -> inspect.Parameter:
     is_flag = kind is bool
     words = [f"--{name.replace('_', '-')}"] if is_flag else []
     typed: Any = Annotated[bool if is_flag else kind | None, typer.Option(*words, help=text)]
-    default = False if is_flag else None
     only = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(name, only, default=default, annotation=typed)
+    return inspect.Parameter(name, only, default=False if is_flag else None, annotation=typed)
 
 
 with_columns = with_options("columns", OPTIONS)
@@ -85,9 +83,7 @@ _IN_PYTHON = r"nopg\.learn\(data,(\s+)history=(\d+)\)"  # other words in the she
 def describe(
     source: Annotated[str, typer.Argument(help=SOURCE)],
     columns: Columns,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of text.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Print counts, ranges and what they mean for learning."""
     description = read_table(source, columns).describe()

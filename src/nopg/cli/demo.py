@@ -17,15 +17,9 @@ MOST_STEPS = 400  # of the animation: a task at rest is soon dull
 
 def demo(
     seed: Annotated[int, typer.Option(help="Seed of the first policy.")] = 0,
-    updates: Annotated[
-        int | None, typer.Option(help="Policy updates; 600, or 300 with --fast.")
-    ] = None,
-    out: Annotated[
-        Path, typer.Option(help="Folder for the animation, the report and the policy.")
-    ] = Path("nopg-demo"),
-    fast: Annotated[
-        bool, typer.Option("--fast", help="Seconds: fewer updates, nothing drawn.")
-    ] = False,
+    updates: Annotated[int | None, typer.Option(help="Updates; 600, or 300 with --fast.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for what it writes.")] = Path("nopg-demo"),
+    fast: Annotated[bool, typer.Option("--fast", help="Fewer updates, nothing drawn.")] = False,
 ) -> None:
     """Swing up a pendulum from 450 logged transitions, with the paper's algorithm."""
     from nopg.algorithms.nopg.nopg import NOPG
@@ -38,12 +32,10 @@ def demo(
     data = grid_dataset()
     print(f"{len(data)} transitions of a pendulum: 15 angles x 15 velocities x 2 torques.")
     print("The motor is too weak to lift it: the policy must learn to swing.\n")
-    n_updates = (FAST_UPDATES if fast else UPDATES) if updates is None else updates
-    model = NOPG("deterministic", gamma=GAMMA, seed=seed)
-    policy = model.fit(
+    policy = NOPG("deterministic", gamma=GAMMA, seed=seed).fit(
         data,
         BOTTOM,
-        n_updates=n_updates,
+        n_updates=(FAST_UPDATES if fast else UPDATES) if updates is None else updates,
         evaluators={} if fast else {"return": lambda p: swing_up(p).total},
         evaluate_every=50,
     )

@@ -80,17 +80,15 @@ def _require_alone(context: typer.Context) -> None:
     """Refuse settings beside --resume: the run has its own, and keeps them."""
     from nopg.errors import ConfigError
 
-    allowed = {"resume", "checkpoint_every", "tensorboard"}
     typed = [
         "DATA" if name == "source" else f"--{name.replace('_', '-')}"
-        for name in set(context.params) - allowed
+        for name in set(context.params) - {"resume", "checkpoint_every", "tensorboard"}
         if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
     ]
     if typed:
         raise ConfigError(
             "--resume goes on with the run's own data and settings, got "
-            f"{', '.join(sorted(typed))} as well; leave them out, or begin a new run "
-            "with --out."
+            f"{', '.join(sorted(typed))} as well; leave them out, or begin a new run with --out."
         )
 
 

@@ -75,9 +75,7 @@ def evaluate(
     env: Annotated[str, typer.Option(help="A Gymnasium id, or module:Id.")],
     episodes: Annotated[int, typer.Option(help="Episodes to run.")] = 10,
     seed: Annotated[int, typer.Option(help="Seed of the first episode's start.")] = 0,
-    video: Annotated[
-        bool, typer.Option("--video", help="Film every episode into RUN/videos.")
-    ] = False,
+    video: Annotated[bool, typer.Option("--video", help="Film episodes into RUN/videos.")] = False,
 ) -> None:
     """Let the policy act in an environment."""
     from nopg.runs.evaluation import evaluate as measure
@@ -87,12 +85,9 @@ def evaluate(
     videos = folder / "videos" if video else None
     measured = measure(read_run(run).policy, env, episodes, seed=seed, videos=videos)
     print("episode   seed      return   discounted   steps")
-    for i, episode in enumerate(measured.episodes):
-        end = " terminated" if episode.terminated else ""
-        print(
-            f"{i:>7}{episode.seed:>7}{episode.total:>12.2f}{episode.discounted:>13.2f}"
-            f"{episode.steps:>8}{end}"
-        )
+    for i, one in enumerate(measured.episodes):
+        end = " terminated" if one.terminated else ""
+        print(f"{i:>7}{one.seed:>7}{one.total:>12.2f}{one.discounted:>13.2f}{one.steps:>8}{end}")
     half = measured.half_width
     interval = "" if math.isnan(half) else f" ± {half:.2f} (95 % interval of the mean)"
     print(f"\nMean return {measured.mean:.2f}{interval}, {env}")
@@ -111,9 +106,7 @@ EXPORT = {
 def export(
     run: RunPath,
     options: dict[str, Any],
-    format: Annotated[
-        str, typer.Option(help="c (one header), js, onnx (any runtime), numpy.")
-    ] = "onnx",
+    format: Annotated[str, typer.Option(help="c (one header), js, onnx or numpy.")] = "onnx",
 ) -> None:
     """Write the policy as one file, checked at 10,000 states before it is there."""
     from nopg.export.exporting import SUFFIXES, export_policy

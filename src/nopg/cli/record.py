@@ -25,13 +25,9 @@ OPTIONS = {
 
 @with_options("settings", OPTIONS)
 def record(
-    environment: Annotated[
-        str, typer.Argument(metavar="ENV", help="A Gymnasium id, or module:Id.")
-    ],
+    environment: Annotated[str, typer.Argument(metavar="ENV", help="A Gymnasium id or module:Id.")],
     settings: dict[str, Any],
-    browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open the page by itself.")
-    ] = True,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
 ) -> None:
     """Record demonstrations: drive ENV in the browser with keys or a gamepad.
 
@@ -66,7 +62,5 @@ def record(
     if not summary.path.exists():
         typer.echo("No episode was finished, so there is no file.")
         return
-    typer.echo(
-        f"{config.out} has episodes: {summary.n_episodes}, transitions: {summary.n_transitions}."
-    )
+    typer.echo(f"{config.out} has {summary.n_episodes} episodes, {summary.n_transitions} rows.")
     typer.echo(f"Next: nopg learn {config.out}")

@@ -35,16 +35,13 @@ def read_settings(path: Path | None) -> tuple[Arguments, Arguments]:
     odd = [*table, *(f"{name} under [fit]" for name in others)]
     if odd:
         raise ConfigError(
-            "A config must have the tables [model], [bandwidths] and [fit], the last "
-            f"with initial_states and n_updates, found {', '.join(odd)}; "
-            "move settings into [model]."
+            "A config must have the tables [model], [bandwidths] and [fit], the last with "
+            f"initial_states and n_updates, found {', '.join(odd)}; move settings into [model]."
         )
     return model, fit
 
 
-def read_data(
-    source: str, columns: Columns, model: Arguments, fit: Arguments, out: Path
-) -> Dataset:
+def read_data(file: str, columns: Columns, model: Arguments, fit: Arguments, out: Path) -> Dataset:
     """What a command learns from; all that can be refused is refused here."""
     from nopg.cli.columns import read_table
     from nopg.data.files import require_writable
@@ -53,7 +50,7 @@ def read_data(
 
     require_vacant(out)
     require_writable(out)
-    dataset = read_table(source, columns)
+    dataset = read_table(file, columns)
     if "initial_states" not in fit and dataset.episodes is None:
         raise ConfigError(
             "The start of the task must be known, the data have no episodes and the "

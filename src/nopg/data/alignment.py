@@ -45,10 +45,9 @@ def align(
         is_start[follower[has_next]] = False
     ids = np.cumsum(is_start) - 1 if episodes is None else episodes
     rows = np.nonzero(is_kept)[0]
-    successor = np.where(has_next, follower, np.arange(m))[rows]
     counts = (int(which.sum()) for which in (closing, is_kept & ~has_next, is_dropped))
     arrays = {
-        "next_observations": observations[successor],
+        "next_observations": observations[np.where(has_next, follower, np.arange(m))[rows]],
         "terminations": terminated[rows],
         "truncations": truncated[rows],
         "episodes": ids[rows],
@@ -72,9 +71,8 @@ def _notes(is_one: int, n_closing: int, n_unseen: int, n_dropped: int) -> list[s
         "that are flagged as ended.": is_one,
         f"Closing observations: {counted(n_closing, 'row')} without an action, used as "
         "s' of the row before and not as transitions.": n_closing,
-        f"Without a recorded s': {counted(n_unseen, 'terminated row')}. The row's own "
-        "state stands there and is never used, because nothing is earned after a "
-        "termination.": n_unseen,
+        f"Without a recorded s': {counted(n_unseen, 'terminated row')}. The row's own state stands "
+        "there and is never used, because nothing is earned after a termination.": n_unseen,
         f"Dropped: {counted(n_dropped, 'last row')} of an episode, where no row "
         "follows to serve as s'; the row before is marked truncated.": n_dropped,
     }
@@ -82,19 +80,15 @@ def _notes(is_one: int, n_closing: int, n_unseen: int, n_dropped: int) -> list[s
 
 
 def apply_time_limit(
-    episodes: IntArray | None,
-    terminations: BoolArray,
-    truncations: BoolArray,
-    time_limit: int | None,
+    episodes: IntArray | None, terminations: BoolArray, truncations: BoolArray, limit: int | None
 ) -> tuple[BoolArray, BoolArray, tuple[str, ...]]:
-    """Turn terminations at exactly `time_limit` steps into truncations."""
-    if time_limit is None:
+    """Turn terminations at exactly `limit` steps into truncations."""
+    if limit is None:
         return terminations, truncations, ()
-    steps = step_numbers(episodes, terminations | truncations)
-    timed_out = terminations & (steps == time_limit)
+    timed_out = terminations & (step_numbers(episodes, terminations | truncations) == limit)
     note = (
         f"Time limit: {counted(int(timed_out.sum()), 'termination')} at step "
-        f"{time_limit} taken as a truncation, for the recording stopped, not the task."
+        f"{limit} taken as a truncation, for the recording stopped, not the task."
     )
     return terminations & ~timed_out, truncations | timed_out, (note,)
 

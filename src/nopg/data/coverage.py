@@ -32,25 +32,21 @@ def state_actions(dataset: TransitionTable) -> FloatArray:
     """States and actions side by side; labels become one column per label, (n, d)."""
     actions = dataset.actions
     if dataset.is_discrete:
-        seen = np.unique(actions)
-        actions = (actions[:, None] == seen[None, :]).astype(np.float64)
+        actions = (actions[:, None] == np.unique(actions)[None, :]).astype(np.float64)
     return np.hstack([dataset.observations, actions])
 
 
 def neighbour_weights(dataset: TransitionTable) -> FloatArray:
-    """Kernel weight of the other rows around up to a thousand rows, (m,).
-
-    A row at the very same (s, a) counts 1, one three bandwidths away 0.01. Bandwidths are
-    Silverman's; the two hundred nearest rows are counted.
-    """
+    """Kernel weight of the other rows around up to a thousand rows, (m,)."""
+    # A row at the very same (s, a) counts 1, one three bandwidths away 0.01. Bandwidths are
+    # Silverman's; the two hundred nearest rows are counted.
     from scipy.spatial import cKDTree
 
     points = scaled(state_actions(dataset))
     n, d = points.shape
     bandwidth = (4.0 / ((d + 2.0) * n)) ** (1.0 / (d + 4.0))
     queries = np.unique(np.linspace(0, n - 1, min(n, _QUERIES)).astype(np.int64))
-    nearest = min(_NEAREST + 1, n)
-    distances, _ = cKDTree(points).query(points[queries], k=nearest)
+    distances, _ = cKDTree(points).query(points[queries], k=min(_NEAREST + 1, n))
     weights = np.exp(-0.5 * (distances / bandwidth) ** 2)  # (m, nearest)
     return np.asarray(weights.sum(axis=1) - 1.0)  # without the row itself
 
@@ -64,8 +60,7 @@ def farthest_points(points: FloatArray, n: int) -> tuple[IntArray, FloatArray]:
     row = int(((points - points.mean(axis=0)) ** 2).sum(axis=1).argmin())
     for i in range(n):
         picked[i] = row
-        step = ((points - points[row]) ** 2).sum(axis=1)
-        np.minimum(nearest, step, out=nearest)
+        np.minimum(nearest, ((points - points[row]) ** 2).sum(axis=1), out=nearest)
         nearest[row] = -1.0  # never twice, even among duplicates
         row = int(nearest.argmax())
     return picked, np.sqrt(np.maximum(nearest, 0.0))

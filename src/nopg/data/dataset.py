@@ -17,9 +17,8 @@ from nopg.data.transitions import TransitionTable
 class Dataset(TransitionTable):
     """Logged transitions, in any order, validated once and never changed.
 
-    Rows need not form trajectories: a grid of states and actions is as good as
-    an episode. Integer `actions` are labels of a discrete action; floats are a
-    continuous action in your own units.
+    Rows need not form trajectories: a grid of states and actions is as good as an episode. Integer
+    `actions` are labels of a discrete action; floats are a continuous action in your own units.
 
     Args:
         observations: States s, (n, d_s).
@@ -85,9 +84,8 @@ class Dataset(TransitionTable):
         row is the state in the following row of the same episode.
 
         Args:
-            source: A file (`.npz`, `.csv`, `.parquet`, `.h5`, `.mat`, `.mcap`), a
-                folder of LeRobot or Minari, or the id of a local Minari dataset such
-                as `"lab/arm-v0"`.
+            source: A file (`.npz`, `.csv`, `.parquet`, `.h5`, `.mat`, `.mcap`), a folder of LeRobot
+                or Minari, or the id of a local Minari dataset such as `"lab/arm-v0"`.
             observations: Columns of the state s.
             actions: Columns of the action a.
             reward: Column of the reward, or a function of (s, a, s').
@@ -156,8 +154,5 @@ class Dataset(TransitionTable):
             observations: Past observations, if their number differs.
             actions: Past actions, if their number differs.
         """
-        return with_history(
-            self,
-            steps if observations is None else observations,
-            steps if actions is None else actions,
-        )
+        observations = steps if observations is None else observations
+        return with_history(self, observations, steps if actions is None else actions)

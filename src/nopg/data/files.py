@@ -62,9 +62,8 @@ def parse_json(text: str | bytes) -> dict[str, Any]:
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Write through a temporary file beside `path`, flush it to disk, then rename."""
-    # A reader sees the old file or the new one, and no power cut brings the old one
-    # back.
-    # A name of its own for every call: threads of one process may write one path.
+    # A reader sees the old file or the new one, and no power cut brings the old one back. A name of
+    # its own for every call: threads of one process may write one path.
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -76,8 +75,7 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
         _flush_folder(path.parent)
     except OSError as error:
         raise NopgError(
-            f"`{path}` must be writable, got {error.strerror or error}; choose another "
-            "folder or free some space."
+            f"`{path}` must be writable, got {error.strerror or error}; choose another folder."
         ) from error
     finally:
         with suppress(OSError):
@@ -113,10 +111,7 @@ def exclusive(path: Path, what: str, owner: str) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except Timeout:
-        raise NopgError(
-            f"`{what}` must have one {owner} at a time, another one has it open; wait "
-            "for it, stop it, or choose another name."
-        ) from None
+        raise NopgError(f"`{what}` must have one {owner}, another has it open; stop it.") from None
     except OSError as error:
         raise NopgError(
             f"`{what}` must be writable, got {error.strerror or error}; choose another folder."

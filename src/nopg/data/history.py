@@ -68,8 +68,7 @@ class HistoryLayout:
 
     def join(self, observations: FloatArray, past: FloatArray) -> FloatArray:
         """States (m, width) of observations (m, d_o) and the past that was kept."""
-        columns = self.changed(observations, np.array(past))
-        return np.concatenate([observations, columns], axis=1)
+        return np.concatenate([observations, self.changed(observations, np.array(past))], axis=1)
 
     def begin(self, observations: FloatArray) -> FloatArray:
         """The past to keep for an episode's first observations (m, d_o)."""
@@ -94,9 +93,8 @@ class HistoryLayout:
         """Refuse a table that has other columns."""
         if (n_states, n_actions) != (self.width, len(self.before)):
             raise DataError(
-                f"A state with its history must have {self.width} columns and "
-                f"{len(self.before)} of the action, got {n_states} and {n_actions}; "
-                "choose or add columns first and call with_history last."
+                f"A state with its history must have {self.width} columns and {len(self.before)} "
+                f"of the action, got {n_states} and {n_actions}; call with_history last."
             )
 
     @classmethod

@@ -19,25 +19,15 @@ def with_history(table: Table, observations: int, actions: int) -> Table:
     require_count("observations", observations, 0)
     require_count("actions", actions, 0)
     if table.history is not None:
-        raise DataError(
-            "A history is added once, these data have one "
-            f"({', '.join(table.observation_names)}); start from the data without."
-        )
+        raise DataError("A history is added once, these data have one; start from others.")
     if observations == actions == 0:
         return table
     order, age = in_runs(table, "A history", max(observations, actions))
-    layout = HistoryLayout(
-        n_observed=table.observations.shape[1],
-        observations=int(observations),
-        actions=int(actions),
-        before=_possible(table, 0.0),
-        is_discrete=table.is_discrete,
-    )
+    counts = (table.observations.shape[1], int(observations), int(actions))
+    layout = HistoryLayout(*counts, _possible(table, 0.0), table.is_discrete)
     if actions and not table.is_discrete:
         layout = replace(layout, before=_before(table, layout, order, age))
     states = _states(table, layout, order, age)
-    past = layout.after(states, table.actions)
-    after = layout.join(table.next_observations, past)
     n_starts = int((age == 0).sum())
     filled = "; before each first step the first observation is repeated"
     if actions:
@@ -49,7 +39,7 @@ def with_history(table: Table, observations: int, actions: int) -> Table:
         f"{counted(int(actions), 'past action')} to the state, in "
         f"{counted(n_starts, 'run')} of rows that follow each other{filled}.",
         observations=states,
-        next_observations=after,
+        next_observations=layout.join(table.next_observations, layout.after(states, table.actions)),
         observation_names=_names(table, layout),
         observation_space=None,
         history=layout,
@@ -62,30 +52,22 @@ def known_states(table: TransitionTable) -> FloatArray:
     assert layout is not None
     steps = max(layout.observations, layout.actions)
     order, age = in_runs(table, "A history", steps)
-    rows = order[age == steps]
-    return np.asarray(table.observations[rows])
+    return np.asarray(table.observations[order[age == steps]])
 
 
 def in_runs(table: TransitionTable, what: str, steps: int = 0) -> tuple[IntArray, IntArray]:
     """Rows in time order, and how many of its own run precede each, (n,) both."""
     if table.episodes is None:
-        raise DataError(
-            f"{what} needs rows in time order with episode ids, these data have none; "
-            "pass `episodes`, or load them with an episode column."
-        )
+        raise DataError(f"{what} needs rows in time order with episode ids; pass `episodes`.")
     sizes = np.unique(table.episodes, return_counts=True)[1]
     if sizes.min() < steps:
         raise DataError(
-            f"A history of {counted(steps, 'step')} must not be longer than the "
-            f"shortest episode, which has {counted(int(sizes.min()), 'row')}; ask for "
-            "fewer, or leave short episodes out."
+            f"A history of {counted(steps, 'step')} must not be longer than the shortest episode, "
+            f"which has {counted(int(sizes.min()), 'row')}; ask for fewer, or leave it out."
         )
     order, is_first = run_starts(table)
     if is_first.all():
-        raise DataError(
-            f"{what} needs rows of an episode in time order, no row starts where the "
-            "one before it ended; sort them by time."
-        )
+        raise DataError(f"{what} needs rows in time order, none follows another; sort them.")
     place = np.arange(len(order))
     return order, place - np.maximum.accumulate(np.where(is_first, place, 0))
 
@@ -137,8 +119,7 @@ def _before(
     found = np.linalg.lstsq(design, wanted, rcond=None)[0]
     variance = np.mean((wanted - design @ found) ** 2)
     error = np.sqrt(np.diag(np.linalg.inv(design.T @ design)) * variance)
-    is_told = np.abs(found) > 2.0 * error + 1e-9
-    return _possible(table, np.where(is_told, found, 0.0))
+    return _possible(table, np.where(np.abs(found) > 2.0 * error + 1e-9, found, 0.0))
 
 
 def _possible(table: TransitionTable, action: Any) -> tuple[float, ...]:

@@ -20,9 +20,7 @@ def thin_by_coverage(dataset: Dataset, n: int) -> Dataset:
     not to estimate how often something happens.
     """
     if not 2 <= n <= len(dataset):
-        raise ConfigError(
-            f"`n` must be between 2 and the {len(dataset)} rows there are, got {n}; ask for fewer."
-        )
+        raise ConfigError(f"`n` must be between 2 and {len(dataset)}, the rows there are, got {n}.")
     rows, _ = farthest_points(scaled(state_actions(dataset)), n)
     rows = np.sort(rows)
     note = f"Kept {n:,} of {len(dataset):,} rows, chosen to cover states and actions."
@@ -53,9 +51,7 @@ def split_episodes(
     # Imported late: it brings torch, which reading data does not need.
     from nopg.randomness import Seed
 
-    generator = Seed(seed).numpy("split-episodes")
-    drawn = generator.choice(distinct, n_out, replace=False)
-    is_out = np.isin(ids, drawn)
+    is_out = np.isin(ids, Seed(seed).numpy("split-episodes").choice(distinct, n_out, replace=False))
     unit = "rows" if dataset.episodes is None else "episodes"
     note = f"{n_out} of {len(distinct)} {unit} were held out with seed {seed}."
     return (dataset.subset(~is_out).with_note(note), dataset.subset(is_out).with_note(note))

@@ -63,16 +63,14 @@ def with_column(
     for part in ("observations", "next_observations"):
         states = getattr(dataset, part)
         by_name = dict(zip(dataset.observation_names, states.T, strict=True))
-        what = f"The function for {name!r}"
-        values = one_per_row(what, function(by_name), len(dataset))
+        values = one_per_row(f"The function for {name!r}", function(by_name), len(dataset))
         widened[part] = np.column_stack([states, values])
+    names = dataset.observation_names
     return dataset.with_note(
         f"Added the column {name}.",
         **widened,
-        observation_names=(*dataset.observation_names, name),
-        observation_space=_box(
-            dataset.observation_space, range(len(dataset.observation_names)), bounds
-        ),
+        observation_names=(*names, name),
+        observation_space=_box(dataset.observation_space, range(len(names)), bounds),
     )
 
 
@@ -107,16 +105,12 @@ def with_rewards(dataset: Dataset, reward: RewardFunction) -> Dataset:
     """
     rows = dataset.observations, dataset.actions, dataset.next_observations
     rewards = one_per_row("A reward function", reward(*rows), len(dataset))
-    note = "The rewards are a function of (s, a, s')."
-    return dataset.with_note(note, rewards=rewards)
+    return dataset.with_note("The rewards are a function of (s, a, s').", rewards=rewards)
 
 
 def _positions(names: tuple[str, ...], wanted: Sequence[str]) -> list[int]:
     if not wanted or not set(wanted) <= set(names):
-        raise DataError(
-            f"The columns to use must be among {list(names)}, got {list(wanted)}; "
-            "check the spelling."
-        )
+        raise DataError(f"The columns to use must be among {list(names)}, got {list(wanted)}.")
     return [names.index(name) for name in wanted]
 
 

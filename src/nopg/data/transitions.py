@@ -81,6 +81,9 @@ class TransitionTable:
         require_same_length(arrays)
         _require_transitions(arrays)
         require_inside(arrays["actions"], action_space)
+        sample_time = None if sample_time is None else float(sample_time)
+        if sample_time is not None and not 0.0 < sample_time < np.inf:
+            raise DataError(f"`sample_time` must be a positive time or None, got {sample_time!r}.")
         for array in arrays.values():
             if array is not None:
                 array.setflags(write=False)
@@ -88,7 +91,7 @@ class TransitionTable:
         metadata = {
             "observation_names": _column_names("s", observation_names, states.shape[1]),
             "action_names": _column_names("a", action_names, d_a),
-            "sample_time": _time(sample_time),
+            "sample_time": sample_time,
             "observation_space": observation_space,
             "action_space": action_space,
             "notes": tuple(str(note) for note in notes),
@@ -119,10 +122,7 @@ class TransitionTable:
     def n_actions(self) -> int:
         """Number of discrete actions: from the space, else as seen in the data."""
         if not self.is_discrete:
-            raise DataError(
-                "`n_actions` exists for discrete actions only, these are continuous; "
-                "use actions.shape[1] for their dimension."
-            )
+            raise DataError("`n_actions` is for discrete actions, these are continuous.")
         if self.history is not None:
             return len(self.history.before)
         stated = getattr(self.action_space, "n", None)
@@ -141,10 +141,7 @@ class TransitionTable:
     def first_states(self) -> FloatArray:
         """The first observation of each episode, (n_episodes, d_s)."""
         if self.episodes is None:
-            raise DataError(
-                "Initial states come from the first row of each episode, but these "
-                "data have no `episodes`; pass `initial_states` yourself."
-            )
+            raise DataError("Without `episodes` initial states are unknown; pass `initial_states`.")
         _, first_rows = np.unique(self.episodes, return_index=True)
         return self.observations[np.sort(first_rows)]
 
@@ -176,16 +173,10 @@ def run_starts(table: TransitionTable) -> tuple[IntArray, BoolArray]:
 def _require_transitions(arrays: dict[str, Any]) -> None:
     n = len(arrays["observations"])
     if n < 2:
-        raise DataError(
-            f"A dataset needs at least two transitions, got {n}; kernel regression "
-            "has nothing to interpolate between."
-        )
+        raise DataError(f"A dataset needs at least two transitions, got {n}; record more.")
     d_s, d_next = arrays["observations"].shape[1], arrays["next_observations"].shape[1]
     if d_s != d_next:
-        raise DataError(
-            "`observations` and `next_observations` must have the same columns, got "
-            f"{d_s} and {d_next}; select the same ones for both."
-        )
+        raise DataError(f"States and successors must have one width, got {d_s} and {d_next}.")
 
 
 def require_inside(actions: Any, space: Space[Any] | None) -> None:
@@ -197,8 +188,7 @@ def require_inside(actions: Any, space: Space[Any] | None) -> None:
         count = getattr(space, "n", None)
         if count is None or int(getattr(space, "start", 0)) != 0:
             raise DataError(
-                f"Integer `actions` need a Discrete action space starting at 0, got "
-                f"{space}; pass actions.astype(float) if they are continuous."
+                f"Integer `actions` need a Discrete space from 0, got {space}; else pass floats."
             )
         outside = actions >= count
     elif low is None or high is None or np.shape(low) != actions.shape[1:]:
@@ -218,26 +208,11 @@ def require_inside(actions: Any, space: Space[Any] | None) -> None:
         )
 
 
-def _time(sample_time: float | None) -> float | None:
-    if sample_time is None:
-        return None
-    found = float(sample_time)
-    if not 0.0 < found < np.inf:
-        raise DataError(
-            f"`sample_time` must be a positive time, got {sample_time!r}; pass None if "
-            "it is not known."
-        )
-    return found
-
-
 def _column_names(prefix: str, given: Sequence[str] | None, count: int) -> tuple[str, ...]:
     """One distinct name per column: those given, else the prefix and a number."""
     if given is None:
         return tuple(f"{prefix}{i}" for i in range(count))
     names = tuple(str(name) for name in given)
     if len(names) != count or len(set(names)) != count:
-        raise DataError(
-            f"There must be {count} distinct column names, got {list(names)}; name "
-            "each column once."
-        )
+        raise DataError(f"There must be {count} distinct column names, got {list(names)}.")
     return names

@@ -23,10 +23,7 @@ def as_matrix(name: str, values: Any, *, is_finite: bool = True) -> FloatArray:
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2 or array.shape[1] == 0:
-        raise DataError(
-            f"`{name}` must be a matrix with one row per transition and at least one "
-            f"column, got shape {array.shape}; reshape it to (n, d)."
-        )
+        raise DataError(f"`{name}` must be a matrix (n, d), got shape {array.shape}; reshape it.")
     if is_finite:
         _require_finite(name, array)
     return np.ascontiguousarray(array)
@@ -64,9 +61,8 @@ def as_actions(values: Any) -> FloatArray | IntArray:
     array = _flattened(array).astype(np.int64)
     if array.ndim != 1:
         raise DataError(
-            "Integer `actions` are read as labels of one discrete action and must "
-            f"have shape (n,), got {array.shape}; for continuous actions pass "
-            "actions.astype(float)."
+            "Integer `actions` are read as labels of one discrete action and must have shape (n,), "
+            f"got {array.shape}; for continuous actions pass actions.astype(float)."
         )
     if array.size and array.min() < 0:
         raise DataError(
@@ -100,10 +96,7 @@ def as_episodes(values: Any) -> IntArray | None:
         and bool(np.all((array == np.round(array)) & (np.abs(array) < 2**53)))
     )
     if not is_whole:
-        raise DataError(
-            "`episodes` must hold one integer id per transition, got values of type "
-            f"{array.dtype}; number the episodes 0, 1, 2, ..."
-        )
+        raise DataError(f"`episodes` must be integer ids, one per transition, got {array.dtype}.")
     return array.astype(np.int64)
 
 
@@ -112,9 +105,8 @@ def one_per_row(what: str, values: Any, n: int) -> FloatArray:
     array = _flattened(np.asarray(values))
     if array.shape != (n,) or array.dtype.kind not in "biuf":
         raise DataError(
-            f"{what} must give one number per row, shape ({n},), got {array.dtype} of "
-            f"shape {array.shape}; it is called once with all rows, so take whole "
-            "columns, s[:, 0] or s['x'], and not s[0]."
+            f"{what} must give one number per row, ({n},), got {array.dtype} {array.shape}; "
+            "it is called once with all rows: take whole columns, s[:, 0] or s['x'], and not s[0]."
         )
     return array.astype(np.float64)
 
@@ -124,10 +116,7 @@ def require_same_length(arrays: dict[str, Any]) -> None:
     lengths = {name: len(array) for name, array in arrays.items() if array is not None}
     if len(set(lengths.values())) != 1:
         found = ", ".join(f"{name} {count}" for name, count in lengths.items())
-        raise DataError(
-            f"All arrays must have one row per transition, got {found}; drop the rows "
-            "that have no partner."
-        )
+        raise DataError(f"All arrays must have one row per transition, got {found}; pair them.")
 
 
 def _rectangular(values: Any) -> NDArray[Any]:
@@ -146,10 +135,7 @@ def _flattened(array: NDArray[Any]) -> NDArray[Any]:
 def _vector(name: str, array: NDArray[Any], what: str) -> NDArray[Any]:
     array = _flattened(array)
     if array.ndim != 1:
-        raise DataError(
-            f"`{name}` must be a vector with one {what} per transition, got shape "
-            f"{array.shape}; pass shape (n,)."
-        )
+        raise DataError(f"`{name}` must be a vector, one {what} per transition, got {array.shape}.")
     return array
 
 
@@ -157,8 +143,7 @@ def _numeric(name: str, values: Any) -> FloatArray:
     array = _rectangular(values)
     if array.dtype.kind not in "biuf":
         raise DataError(
-            f"`{name}` must be numbers in a rectangular array, got {array.dtype}; "
-            "check for text, missing values or rows of different lengths."
+            f"`{name}` must be numbers in a rectangular array, got {array.dtype}; look for texts."
         )
     return array.astype(np.float64)
 

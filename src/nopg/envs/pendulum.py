@@ -48,8 +48,7 @@ def pendulum_grid(
     sizes, ends = (n_angles, n_velocities, n_torques), (math.pi, MAX_SPEED, MAX_TORQUE)
     if min(sizes) < 2:
         raise ConfigError(
-            "Each axis of the grid must have at least its two ends, got "
-            f"{n_angles} x {n_velocities} x {n_torques}; pass 2 or more for each."
+            f"Each axis must have 2 points or more, got {n_angles} x {n_velocities} x {n_torques}."
         )
     axes = [np.linspace(-end, end, n) for end, n in zip(ends, sizes, strict=True)]
     rows = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)

@@ -48,8 +48,7 @@ class Comparison:
             return f"{heads}; which is better is unknown: {self.reason}"
         return (
             f"{heads}: {self.difference:+.4g} [{self.low:+.4g}, {self.high:+.4g}] "
-            f"({self.level:.0%}), worse with a probability of "
-            f"{self.probability_worse:.2g}"
+            f"({self.level:.0%}), worse with a probability of {self.probability_worse:.2g}"
         )
 
 
@@ -62,14 +61,12 @@ def compared_with_actor(
 
     def compared(theirs: Returns, unknown: float) -> Comparison:
         values = (float(ours.runs.mean()), float(theirs.runs.mean()))
-        both = difference_of_returns(ours, theirs)
-        difference, spread = mean_and_spread(both, evaluator.scale)
+        difference, spread = mean_and_spread(difference_of_returns(ours, theirs), evaluator.scale)
         rest = (values, against, theirs.runs.mean(axis=1), unknown)
         return _found(difference, spread, level, *rest)
 
     if theirs.unknown > 1.0 - level >= ours.unknown:
-        best = evaluator.mean_return(other, starts, at_best=True)
-        found = compared(best, ours.unknown)
+        found = compared(evaluator.mean_return(other, starts, at_best=True), ours.unknown)
         if found.probability_worse <= 1.0 - level:
             return replace(found, high=float("inf"))  # it may be worse than at best
     return compared(theirs, max(ours.unknown, theirs.unknown))
@@ -77,14 +74,9 @@ def compared_with_actor(
 
 def difference_of_returns(ours: Returns, theirs: Returns) -> Returns:
     """How much more one earns than another in the same models, gusts and draws."""
-    return Returns(
-        ours.runs - theirs.runs,
-        ours.deviations - theirs.deviations,
-        ours.left_out - theirs.left_out,
-        ours.gaps - theirs.gaps,
-        ours.errors - theirs.errors,
-        max(ours.unknown, theirs.unknown),
-    )
+    names = ("runs", "deviations", "left_out", "gaps", "errors")
+    less = {name: getattr(ours, name) - getattr(theirs, name) for name in names}
+    return Returns(**less, unknown=max(ours.unknown, theirs.unknown))
 
 
 def compared_with_log(
@@ -96,8 +88,7 @@ def compared_with_log(
     lengths = windows.lengths.astype(np.float64)
     # Whose task ended earned nothing after that; another may still earn.
     lengths[windows.terminates] = lengths.max()
-    starts = windows.starts
-    ours = evaluator.mean_return(actor, starts, lengths)
+    ours = evaluator.mean_return(actor, windows.starts, lengths)
     _, spread = mean_and_spread(ours, evaluator.scale)
     earned = windows.returns(evaluator.gamma)
     each = ours.runs.mean(axis=1) - earned
@@ -112,8 +103,7 @@ def compared_with_log(
     spread = replace(spread, errors=errors, freedom=max(float(freedom), 1.0))
     values = (float(ours.runs.mean()), float(earned.mean()))
     rest = (values, "the log", earned, ours.unknown)
-    difference = each.mean(keepdims=True)
-    return _found(difference, spread, level, *rest)
+    return _found(each.mean(keepdims=True), spread, level, *rest)
 
 
 def first_runs(log: Dataset) -> list[np.ndarray]:
@@ -124,8 +114,7 @@ def first_runs(log: Dataset) -> list[np.ndarray]:
             "A comparison with the log needs episodes, rows of these data are in no "
             "order; pass a Dataset with `episodes`, another policy or a function."
         )
-    names = log.episodes[[run[0] for run in runs]]
-    _, first = np.unique(names, return_index=True)
+    _, first = np.unique(log.episodes[[run[0] for run in runs]], return_index=True)
     return [runs[i] for i in first[:: -(-len(first) // MANY)]]
 
 
@@ -143,11 +132,5 @@ def _found(
     if unknown > 1.0 - level:
         low = high = worse = float("nan")
         reason = out_of_support_reason(unknown)
-    return Comparison(
-        *(float(difference[0]), low, high, level, worse, *values),
-        against=against,
-        n_starts=len(theirs),
-        deviation=float(theirs.std()),
-        known=not reason,
-        reason=reason,
-    )
+    ends = (float(difference[0]), low, high, level, worse, *values)
+    return Comparison(*ends, against, len(theirs), float(theirs.std()), not reason, reason)

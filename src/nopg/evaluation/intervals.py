@@ -149,8 +149,7 @@ class Spread:
     @property
     def std(self) -> Array:
         """Standard deviation for lack of data, (m,)."""
-        drawn = self.scale * np.sqrt(np.square(self.deviations).mean(axis=0))
-        return self._with_others(drawn)
+        return self._with_others(self.scale * np.sqrt(np.square(self.deviations).mean(axis=0)))
 
     def ends(self, value: Array, level: float) -> tuple[Array, Array]:
         """Lower and upper end, of Student's distribution with a side each."""
@@ -170,8 +169,7 @@ class Spread:
 
     def _with_others(self, drawn: Array) -> Array:
         """What else lack of data leaves open, beside what drawn models say, (m,)."""
-        others = 0.0 if self.left_out is None else jackknife_std(self.left_out)
-        found = np.hypot(drawn, others)
+        found = np.hypot(drawn, 0.0 if self.left_out is None else jackknife_std(self.left_out))
         if self.gaps is not None and len(self.gaps):
             changes = np.abs(self.gaps - np.median(self.gaps, axis=0))
             found = np.maximum(found, 0.5 * changes.max(axis=0))
@@ -187,8 +185,7 @@ class Spread:
             ours = np.where(sign * self.deviations > 0.0, 1.0, 0.5)
             square = np.square(self.scale * ours * self.deviations).mean(axis=0)
             share = np.square(ours).mean(axis=0)
-            lack = self._with_others(np.sqrt(square / share))
-            found.append(np.hypot(lack, self.errors))
+            found.append(np.hypot(self._with_others(np.sqrt(square / share)), self.errors))
         return found[0], found[1]
 
 
@@ -199,16 +196,12 @@ def jackknife_std(answers: Array) -> Array:
     median and without the largest: a part may hold all there is of a place, and models without it
     are not what these data make of one.
     """
-    squares = np.square(answers - np.median(answers, axis=0))
-    others = np.sort(squares, axis=0)[:-1]
+    others = np.sort(np.square(answers - np.median(answers, axis=0)), axis=0)[:-1]
     return np.asarray(ALL_OF_THEM * np.sqrt(others.sum(axis=0)))
 
 
 def require_level(level: float) -> float:
     """The level, if it is one."""
     if not isinstance(level, (int, float)) or not 0.0 < level < 1.0:
-        raise ConfigError(
-            f"`interval` must lie between 0 and 1, got {level!r}; 0.95 holds the truth "
-            "19 times in 20."
-        )
+        raise ConfigError(f"`interval` must lie between 0 and 1, got {level!r}; 0.95 is usual.")
     return float(level)

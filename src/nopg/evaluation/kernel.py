@@ -24,7 +24,7 @@ from nopg.data.dataset import Dataset
 from nopg.errors import require_count
 from nopg.evaluation.intervals import Estimate
 from nopg.evaluation.kernel_ensemble import EnsembleBasis, KernelEnsemble, weighted_product
-from nopg.evaluation.rollouts import Membership, Rollouts
+from nopg.evaluation.rollouts import Region, Rollouts
 from nopg.evaluation.support import Support, support_at, usual_distance
 from nopg.kernels.bandwidths import select_bandwidths
 from nopg.linalg.solve import SolverConfig, solve_columns
@@ -59,8 +59,7 @@ class KernelEvaluator:
     @cached_property
     def solution(self) -> BellmanSolution:
         """The Bellman equation of the present policy, solved."""
-        device = str(self.problem.queries.device)
-        generator = self.seed.torch("final-samples", device)
+        generator = self.seed.torch("final-samples", str(self.problem.queries.device))
         estimator = Estimator.of(self.problem, self.policy)
         return estimator.solve(self.policy, generator, SolverConfig(rtol=self.rtol))
 
@@ -70,8 +69,7 @@ class KernelEvaluator:
 
     def gradient(self) -> Tensor:
         """dJ / d theta of the present policy, flat, Eq. (10)."""
-        parts = self.solution.gradient(self.policy)
-        return torch.cat([part.reshape(-1) for part in parts])
+        return torch.cat([part.reshape(-1) for part in self.solution.gradient(self.policy)])
 
     def expected_return(self, level: float | None = None) -> Estimate:
         """The return, with its interval if a level is given; arrays of one entry.
@@ -104,31 +102,26 @@ class KernelEvaluator:
         h, gamma = problem.bandwidths, problem.config.gamma
         paths = MeanPaths.through(self.data, h, gamma, self.seed)
         starts = initial.repeat(-(-N_PATHS // len(initial)), 1)
-        found = paths.returns([self.policy], starts, self.seed.numpy("paths"))
-        return float(found.mean())
+        return float(paths.returns([self.policy], starts, self.seed.numpy("paths")).mean())
 
     def values(self, states: Any, level: float | None = None) -> Estimate:
         """V(s) at any states, (m,), with its interval if a level is given."""
         if level is None:
-            values = self._at(states, self.solution.q.value)
-            return Estimate.without_ends(values, "kernel")
+            return Estimate.without_ends(self._at(states, self.solution.q.value), "kernel")
         return self.ensemble.values(states, level)
 
     def visitation(self, states: Any) -> NDArray[np.float64]:
         """The paper's discounted visitation mu(s) = eps(s)' mu, (m,)."""
         return self._at(states, self.solution.mu.value)
 
-    def visit_probability(
-        self, inside: Membership | None, horizon: int | None, level: float
-    ) -> Estimate:
+    def visit_probability(self, inside: Region, horizon: int | None, level: float) -> Estimate:
         """How likely a region, or the task's end, is entered from the initial states.
 
         Without a horizon an entry at step t is weighed by gamma^t; one entry.
         """
 
         def ask(one: BellmanSolution, weights: Tensor | None) -> Tensor:
-            found = entry_from_starts(one, inside, horizon, weights)
-            return found.mean(dim=0, keepdim=True)
+            return entry_from_starts(one, inside, horizon, weights).mean(dim=0, keepdim=True)
 
         return self.ensemble.probability(ask, level)
 
@@ -187,27 +180,19 @@ class KernelEvaluator:
 
 
 def build_problem(
-    policy: Policy,  # its parameters set dtype and device
-    data: Dataset,
-    initial_states: Any,  # (B, d_s)
-    bandwidths: object,  # `Bandwidths`, or a rule that chooses them
-    config: EstimatorConfig,
-    seed: Seed,
+    policy: Policy, data: Dataset, starts: Any, widths: object, config: EstimatorConfig, seed: Seed
 ) -> Problem:
     """Choose bandwidths by a rule, or take them, and lay out the kernel rows."""
+    # The policy's parameters set dtype and device.
     like = next(policy.parameters(), torch.empty(0, dtype=torch.float64))
     samples = Samples.of(data, like.dtype, like.device)
-    initial = initial_state_tensor(initial_states, samples.states)
-    chosen = select_bandwidths(bandwidths, data, seed.numpy("bandwidths"))
-    draws = seed.torch("next-states", like.device)
-    return Problem.build(samples, initial, chosen, config, draws)
+    initial = initial_state_tensor(starts, samples.states)
+    chosen = select_bandwidths(widths, data, seed.numpy("bandwidths"))
+    return Problem.build(samples, initial, chosen, config, seed.torch("next-states", like.device))
 
 
 def entry_from_starts(
-    solution: BellmanSolution,
-    inside: Membership | None,
-    horizon: int | None,
-    weights: Tensor | None,
+    solved: BellmanSolution, inside: Region, horizon: int | None, weights: Tensor | None
 ) -> Tensor:
     """Probability of entering a region from each initial state, (B,) or (B, b).
 
@@ -220,7 +205,7 @@ def entry_from_starts(
 
     and the probability from the start is eps0' h, or gamma eps0' h.
     """
-    problem, transition = solution.estimator.problem, solution.transition
+    problem, transition = solved.estimator.problem, solved.transition
     samples, queries, group = problem.samples, problem.queries, transition.group
     m = len(samples.rewards) * group
     if inside is None:
@@ -231,7 +216,7 @@ def entry_from_starts(
         hit = torch.as_tensor(found.astype(np.float64)).to(queries)
     width = 1 if weights is None else weights.shape[1]
     later, first = hit[:m, None], hit[m:, None]
-    onwards = weighted_product(solution.at_next.operator, weights)
+    onwards = weighted_product(solved.at_next.operator, weights)
     entered = later.view(-1, group).mean(dim=1, keepdim=True).expand(-1, width)
     missed = 1.0 - later
 
@@ -246,6 +231,6 @@ def entry_from_starts(
         h, gain = entered, 1.0
         for _ in range(horizon - 1):
             h = entered + step(h)
-    from_start = weighted_product(solution.at_initial.operator, weights)(h)
+    from_start = weighted_product(solved.at_initial.operator, weights)(h)
     probability = first + (1.0 - first) * gain * from_start
     return probability if weights is not None else probability[:, 0]

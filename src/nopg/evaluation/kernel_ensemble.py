@@ -81,8 +81,7 @@ def _seen_as(plain: Problem, rows: str, scale: float) -> Problem:
         list_rows(part, plain.samples, plain.bandwidths, config)
         for part in (plain.queries[:m], plain.queries[m:])
     )
-    other = replace(plain, config=config, next_rows=later, initial_rows=first)
-    return other.rescaled(scale)
+    return replace(plain, config=config, next_rows=later, initial_rows=first).rescaled(scale)
 
 
 def replica_weights(data: Dataset, samples: Samples, generator: np.random.Generator) -> Tensor:
@@ -157,40 +156,31 @@ class KernelEnsemble:
             evaluate_at(one.estimator.problem, self.policy, states, self.basis.seed)
             for one in (self.solution, *self.alternatives)
         )
-        found = zip(others, self.alternatives, strict=True)
         problem = self.solution.estimator.problem
         queries = initial_state_tensor(states, problem.samples.states)
-        beyond = self._beyond((problem.rows_at(queries),), queries)
         return Answers(
             plain.matvec(self.solution.q.value),
             weighted_product(plain, self.basis.weights)(self.replica_q),
-            [rows.matvec(one.q.value) for rows, one in found],
+            [rows.matvec(one.q.value) for rows, one in zip(others, self.alternatives, strict=True)],
             problem.possible_returns,
-            _unknown(beyond) + self._later_unknown,
+            _unknown(self._beyond((problem.rows_at(queries),), queries)) + self._later_unknown,
         ).interval(level)
 
     def objective(self, level: float) -> Estimate:
         """J with its interval."""
         found = [one.eps0 @ one.q.value for one in (self.solution, *self.alternatives)]
-        return Answers(
-            found[0][None],
-            self._replica_objectives()[None],
-            [one[None] for one in found[1:]],
-            self.solution.estimator.problem.possible_returns,
-            self._unknown_visits,
-        ).interval(level)
+        replicas, others = self._replica_objectives()[None], [one[None] for one in found[1:]]
+        possible = self.solution.estimator.problem.possible_returns
+        answers = Answers(found[0][None], replicas, others, possible, self._unknown_visits)
+        return answers.interval(level)
 
     def probability(
         self, ask: Callable[[BellmanSolution, Tensor | None], Tensor], level: float
     ) -> Estimate:
         """A probability, asked of an equation and replica weights (n, b), or none."""
-        return Answers(
-            ask(self.solution, None),
-            ask(self.solution, self.basis.weights),
-            [ask(one, None) for one in self.alternatives],
-            (0.0, 1.0),
-            self._unknown_visits,
-        ).interval(level)
+        plain, replicas = ask(self.solution, None), ask(self.solution, self.basis.weights)
+        others = [ask(one, None) for one in self.alternatives]
+        return Answers(plain, replicas, others, (0.0, 1.0), self._unknown_visits).interval(level)
 
     @cached_property
     def _unknown_visits(self) -> Tensor:
@@ -216,13 +206,11 @@ class KernelEnsemble:
         # Beyond a bandwidth outside of the samples around it a place is unknown too: rows that
         # could not be centred hold the estimated system back at the edge of data.
         problem = self.solution.estimator.problem
-        parts = (problem.next_rows, problem.initial_rows)
-        beyond = self._beyond(parts, problem.queries)
+        beyond = self._beyond((problem.next_rows, problem.initial_rows), problem.queries)
         for (scale, _), one in zip(self.basis.others, self.alternatives, strict=True):
             later, first = one.at_next.displacement, one.at_initial.displacement
             if later is not None and first is not None:
-                away = scale * torch.cat([later, first]) - 1.0
-                beyond = torch.maximum(beyond, away)
+                beyond = torch.maximum(beyond, scale * torch.cat([later, first]) - 1.0)
         return _unknown(beyond)
 
     def _beyond(self, parts: tuple[QueryRows, ...], states: Tensor) -> Tensor:
@@ -235,11 +223,9 @@ class KernelEnsemble:
         return distance - self.basis.usual_distance
 
     def _replica_objectives(self) -> Tensor:
-        """J of every replica, (b,), from the two vectors that are solved for already.
-
-        J_w = eps0_w' q + mu' (r + gamma P_w q - q) is exact in the reweighted rows and of first
-        order in what they change of q and mu: two products, no solve.
-        """
+        """J of every replica, (b,), from the two vectors that are solved for already."""
+        # J_w = eps0_w' q + mu' (r + gamma P_w q - q) is exact in the reweighted rows and of first
+        # order in what they change of q and mu: two products, no solve.
         solution, weights = self.solution, self.basis.weights
         problem = solution.estimator.problem
         q = solution.q.value[:, None].expand(-1, weights.shape[1])

@@ -27,6 +27,7 @@ from nopg.discount import discount_horizon
 from nopg.dynamics.ensemble import fit_ensemble, model_columns
 from nopg.dynamics.left_out import gap_models, left_out_models, left_out_share
 from nopg.dynamics.posterior import drawn_models
+from nopg.dynamics.replays import PAIRS
 from nopg.dynamics.rollouts import Steps, rollout_steps
 from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
 from nopg.evaluation.intervals import Estimate, Spread
@@ -40,7 +41,7 @@ from nopg.evaluation.model_paths import (
     reward_beyond,
 )
 from nopg.evaluation.replay import Replay, replay_held_out, replay_others
-from nopg.evaluation.rollouts import Membership
+from nopg.evaluation.rollouts import Region
 from nopg.policies.arrays import Actor, Array
 from nopg.randomness import Seed
 
@@ -86,19 +87,16 @@ class ModelEvaluator:
     @cached_property
     def models(self) -> tuple[TransitionModel, ...]:
         """The learned models."""
-        seed = self.seed.numpy("transition-model")
-        return self.given or fit_ensemble(self.data, seed)
+        return self.given or fit_ensemble(self.data, self.seed.numpy("transition-model"))
 
     @cached_property
     def replay(self) -> Replay:
         """How far such models hold on data that they were not fitted to."""
-        generator = self.seed.numpy("replay")
-        return replay_held_out(self.data, self.models[0], self.gamma, generator)
+        return replay_held_out(self.data, self.models[0], self.gamma, self.seed.numpy("replay"))
 
     def replay_of(self, episodes: Dataset) -> Replay:
         """The same on recordings of the user's, none of which were learned from."""
-        generator = self.seed.numpy("replay")
-        rest = (episodes, self.gamma, generator, self.replay)
+        rest = (episodes, self.gamma, self.seed.numpy("replay"), self.replay)
         return replay_others(self.models[0], self.data, *rest)
 
     @property
@@ -147,12 +145,7 @@ class ModelEvaluator:
         return Returns(runs, drawn, left_out, gaps, errors, unknown)
 
     def visit_probability(
-        self,
-        actor: Actor,
-        starts: Array,
-        inside: Membership | None,
-        horizon: int | None,
-        level: float,
+        self, actor: Actor, starts: Array, inside: Region, horizon: int | None, level: float
     ) -> Estimate:
         """Probability of entering a region, or the task's end, with its interval.
 
@@ -167,12 +160,12 @@ class ModelEvaluator:
         paths = NoisyPaths.of(self.models[0], starts, last)
         found = np.array([ask(model, paths) for model in self._arrays])  # (2, 3, P)
         certain, expected, possible = paths.means(found).mean(axis=2).T
-        errors = paths.standard_errors(found[:, 1].mean(axis=0))
-        error = np.array([np.sqrt(np.square(errors).sum()) / len(starts)])
+        noise = found[:, 1].mean(axis=0).reshape(-1, paths.group).std(axis=1)  # of each start
+        error = np.array([np.sqrt(np.square(noise).sum() / paths.group) / len(starts)])
         few = starts[_spread(len(starts), FEW_STARTS)]
         some = NoisyPaths.of(self.models[0], few, last, FEW_PATHS)
         centre = np.mean([ask(model, some)[1] for model in self._arrays])
-        drawn = self._asked_of_drawn(lambda model, many: ask(model, many)[1], some)
+        drawn = self._of_drawn(lambda model, many: ask(model, many)[1], some)
         deviations = drawn.mean(axis=1, keepdims=True) - centre
         left_out = np.array([[ask(model, some)[1].mean()] for model in self._left_out])
         left_out = self._as_of_all(left_out)
@@ -233,13 +226,11 @@ class ModelEvaluator:
     def _deviations(
         self, actor: Actor, states: Array, lengths: Array | None, at_best: bool = False
     ) -> tuple[Array, Array, Array, Array]:
-        """Returns in drawn models less those in the two, (S, m).
-
-        And those in models without a part of the data each, (K, m), and with gaps. And
-        what else they may be off by, (3, m): the difference that sharper ends make,
-        how far rewards beyond those seen may be off, and a last step more or less. What
-        is out of support earns one level of reward in each drawn model.
-        """
+        """Returns in drawn models less those in the two, (S, m)."""
+        # And those in models without a part of the data each, (K, m), and with gaps. And what else
+        # they may be off by, (3, m): the difference that sharper ends make, how far rewards beyond
+        # those seen may be off, and a last step more or less. What is out of support earns one
+        # level of reward in each drawn model.
         paths, until = self._paths(states, lengths, SHORT, FEW_PATHS)
 
         def ask(model: Steps, some: NoisyPaths, until: Array | None) -> Any:
@@ -251,11 +242,10 @@ class ModelEvaluator:
         value = np.mean([earned + middle * unknown for earned, unknown in found], 0)
 
         def earned_in(model: Steps, many: NoisyPaths) -> Array:
-            tiled = None if until is None else np.tile(until, N_DRAWS)
-            earned, unknown = ask(model, many, tiled)
+            earned, unknown = ask(model, many, None if until is None else np.tile(until, N_DRAWS))
             return np.asarray(earned + np.repeat(levels, len(value)) * unknown)
 
-        drawn = self._asked_of_drawn(earned_in, paths)  # (S, m G)
+        drawn = self._of_drawn(earned_in, paths)  # (S, m G)
 
         def earned_in_each(models: list[ArrayTransitionModel]) -> Array:
             found = [ask(model, paths, until) for model in models]
@@ -273,20 +263,15 @@ class ModelEvaluator:
             sharp = np.mean([earned + middle * left for earned, left in found], axis=0)
             errors[0] = paths.means(sharp - value)
         without = self._as_of_all(earned_in_each(self._left_out))
-        gaps = earned_in_each(self._gaps)
-        return paths.means(drawn - value), without, gaps, errors
+        return paths.means(drawn - value), without, earned_in_each(self._gaps), errors
 
-    def _asked_of_drawn(
-        self, ask: Callable[[Steps, NoisyPaths], Array], paths: NoisyPaths
-    ) -> Array:
+    def _of_drawn(self, ask: Callable[[Steps, NoisyPaths], Array], paths: NoisyPaths) -> Array:
         """Answers of every drawn model on the same paths, (S, P)."""
         # How large the noise is was learned from n errors, to one in sqrt(2 n).
         n, d_s = len(self.data), paths.starts.shape[1]
         normal = self.seed.numpy("noise-levels").standard_normal((N_DRAWS, d_s))
-        levels = 1.0 + normal / np.sqrt(2.0 * n)
-        many = paths.repeated(levels, self.models[0].noise)
-        found = [ask(drawn, many).reshape(N_DRAWS, -1) for drawn in self._drawn]
-        return np.concatenate(found)
+        many = paths.repeated(1.0 + normal / np.sqrt(2.0 * n), self.models[0].noise)
+        return np.concatenate([ask(drawn, many).reshape(N_DRAWS, -1) for drawn in self._drawn])
 
     def _estimate(
         self, value: Array, noise: Array, spread: Spread, unknown: float, level: float
@@ -315,18 +300,12 @@ class ModelEvaluator:
 
     @cached_property
     def _sharper(self) -> tuple[ArrayTransitionModel, ...]:
-        """The models with less blur about where and how tasks end; none without ends.
-
-        A termination model blurs over as much as data are apart, and the difference shows what that
-        does to a return.
-        """
-        found = []
-        for model in self.models:
-            ends = model.termination
-            if ends is not None:
-                sharp = replace(ends, width=ends.width / SHARPER)
-                found.append(ArrayTransitionModel(replace(model, termination=sharp)))
-        return tuple(found)
+        """The models with less blur about where and how tasks end; none without ends."""
+        # A termination model blurs over as much as data are apart, and the difference shows what
+        # that does to a return.
+        known = [(one, one.termination) for one in self.models]
+        pairs = [(one, replace(e, width=e.width / SHARPER)) for one, e in known if e is not None]
+        return tuple(ArrayTransitionModel(replace(one, termination=e)) for one, e in pairs)
 
     def _as_of_all(self, left_out: Array) -> Array:
         """Answers without parts, (K, m), as if all rows had been in these."""
@@ -335,14 +314,13 @@ class ModelEvaluator:
 
     @cached_property
     def _left_out(self) -> list[ArrayTransitionModel]:
-        generator = self.seed.numpy("left-out")
-        models = left_out_models(self.models[0], self.data, generator)
+        models = left_out_models(self.models[0], self.data, self.seed.numpy("left-out"))
         return [ArrayTransitionModel(model) for model in models]
 
     @cached_property
     def _gaps(self) -> list[ArrayTransitionModel]:
         # What noise leaves open of a function is more than a gap hides.
-        if not self.replay.is_of_pairs or self.models[0].noise is not None:
+        if self.replay.kind != PAIRS or self.models[0].noise is not None:
             return []
         models = gap_models(self.models[0], self.data, self.seed.numpy("gaps"))
         return [ArrayTransitionModel(model) for model in models]

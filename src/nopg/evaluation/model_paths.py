@@ -22,7 +22,7 @@ from nopg.dynamics.rollouts import (
     running_probability,
 )
 from nopg.dynamics.transition_model import PredictedStep, TransitionModel
-from nopg.evaluation.rollouts import Membership
+from nopg.evaluation.rollouts import Region
 from nopg.policies.arrays import Actor, Array
 
 N_PATHS, LEAST_PATHS = 256, 8  # noisy paths in all, and of each state at least
@@ -65,8 +65,7 @@ class NoisyPaths:
             every = (_draws(n_steps, n_paths, d_s, other) for other in others)
             pairs = zip(levels, every, strict=True)
             draws = np.concatenate([level * one for level, one in pairs], axis=1)
-        starts = np.tile(self.starts, (len(levels), 1))
-        return replace(self, starts=starts, draws=draws)
+        return replace(self, starts=np.tile(self.starts, (len(levels), 1)), draws=draws)
 
     def steps(self, model: Steps, actor: Actor, horizon: int) -> Iterator[RolloutStep]:
         """Roll out, until nothing is running any more."""
@@ -89,11 +88,6 @@ class NoisyPaths:
         """Over the paths of each state, (..., m G) to (..., m)."""
         return np.asarray(found.reshape(*found.shape[:-1], -1, self.group).mean(-1))
 
-    def standard_errors(self, found: Array) -> Array:
-        """Of these means, (m G,) to (m,); 0 without noise."""
-        spread = found.reshape(-1, self.group).std(axis=1)
-        return np.asarray(spread / math.sqrt(self.group))
-
 
 def _draws(n_steps: int, n_paths: int, d_s: int, noise: ProcessNoise) -> Array:
     """The same for every policy and every model, but for their colour."""
@@ -108,12 +102,10 @@ def known_return(
     negligible: float = NEGLIGIBLE,
     lengths: Array | None = None,
 ) -> tuple[Array, Array]:
-    """What rollouts along `paths` earn in support, and the weight of what is unknown.
-
-    The discounted weight of steps out of support is to be multiplied by the worst or the best
-    reward; (B,) each. Where a rollout rests or is cut off it goes on earning what it earned
-    last, unless `lengths`, (B,), say how many steps count.
-    """
+    """What rollouts along `paths` earn in support, and the weight of what is unknown."""
+    # The discounted weight of steps out of support is to be multiplied by the worst or the best
+    # reward; (B,) each. Where a rollout rests or is cut off it goes on earning what it earned
+    # last, unless `lengths`, (B,), say how many steps count.
     earned, left = np.zeros((2, len(paths.starts)))
     until, horizon = _counted_steps(lengths, len(earned), gamma, negligible)
     for t, running, outcomes in paths.blocks(model, actor, horizon, lengths is None):
@@ -135,11 +127,9 @@ def reward_beyond(
     gamma: float,
     lengths: Array | None = None,
 ) -> tuple[Array, Array]:
-    """Discounted sum of what predicted rewards exceed the `limits` by, (B,).
-
-    A regression beyond the rewards of the log may be off by as much. And how far the return may be
-    off as tasks end one step sooner or later, (B,).
-    """
+    """Discounted sum of what predicted rewards exceed the `limits` by, (B,)."""
+    # A regression beyond the rewards of the log may be off by as much. And how far the return may
+    # be off as tasks end one step sooner or later, (B,).
     low, high = limits
     found, last = np.zeros((2, len(paths.starts)))
     until, horizon = _counted_steps(lengths, len(found), gamma, SHORT)
@@ -155,22 +145,15 @@ def reward_beyond(
     return found, last
 
 
-def _counted_steps(
-    lengths: Array | None, n: int, gamma: float, negligible: float
-) -> tuple[Array, int]:
+def _counted_steps(lengths: Array | None, n: int, gamma: float, small: float) -> tuple[Array, int]:
     """How many steps of each of n rollouts count, (n,), and how far to go."""
     if lengths is None:
-        return np.full(n, np.inf), discount_horizon(gamma, negligible)
+        return np.full(n, np.inf), discount_horizon(gamma, small)
     return lengths, int(lengths.max())
 
 
 def entry_probability(
-    model: Steps,
-    actor: Actor,
-    paths: NoisyPaths,
-    inside: Membership | None,
-    horizon: int | None,
-    gamma: float,
+    model: Steps, actor: Actor, paths: NoisyPaths, inside: Region, horizon: int | None, gamma: float
 ) -> tuple[Array, Array, Array]:
     """Certain, expected and possible probability of entering a region, (B,) each."""
     # Out of support a rollout may enter at any step after, or never; halfway is expected. By step T
@@ -198,7 +181,7 @@ def latest(horizon: int) -> int:
 
 
 def _entries(
-    model: Steps, actor: Actor, paths: NoisyPaths, inside: Membership | None, last: int
+    model: Steps, actor: Actor, paths: NoisyPaths, inside: Region, last: int
 ) -> tuple[Array, Array]:
     """Probability of entering, and of leaving the data, at each step 0 to `last`."""
     entered, left = np.zeros((2, last + 1, len(paths.starts)))

@@ -54,11 +54,6 @@ class Replay:
     worst_place: NDArray[np.float64]  # state that was predicted worst from, (d,)
 
     @property
-    def is_of_pairs(self) -> bool:
-        """Whether rows are in no order, so that no path of them could be replayed."""
-        return self.kind == PAIRS
-
-    @property
     def scale(self) -> float:
         """The largest factor among horizons with enough starts, half of them apart."""
         counts = zip(self.n_starts, self.n_apart, strict=True)
@@ -82,10 +77,9 @@ class Replay:
             # Of a few starts the shares and sizes vary by chance.
             if min(ratio / NO_WORSE, factor / TOO_NARROW) > 1.0 + 2.0 / math.sqrt(n):
                 return (
-                    f"After {label} the learned models err {ratio:.1f} times as much "
-                    "as a linear model or standing still, and bands would have to be "
-                    f"{factor:.1f} times as wide, most in "
-                    f"{self.names[int(self.errors[i].argmax())]}."
+                    f"After {label} the learned models err {ratio:.1f} times as much as a linear "
+                    f"model or standing still, and bands would have to be {factor:.1f} times as "
+                    f"wide, most in {self.names[int(self.errors[i].argmax())]}."
                 )
             if self.holds_less_than(ENOUGH, i):
                 held = float(self.coverage[i].mean())
@@ -110,8 +104,7 @@ class Replay:
             column = self.names[int(self.errors[i].argmax())]
             lines.append(
                 f"  {label:<10} {self.n_starts[i]:7d} {self.coverage[i].mean():6.0%} "
-                f"{self.factors[i].mean():10.2f} {size:7.3f} {self.relative[i]:16.2f}  "
-                f"{column}"
+                f"{self.factors[i].mean():10.2f} {size:7.3f} {self.relative[i]:16.2f}  {column}"
             )
         if self.run_off:
             names = zip(self.names, self.worst_place, strict=True)
@@ -126,17 +119,14 @@ def replay_held_out(
     """Fit models without a part of the data, as `like`, and replay it, part by part."""
     kind, folds = held_out_folds(data, generator)
     # Nothing is said of where the models end.
-    reached = torch.tensor(data.next_observations).double()
-    is_claimed = ~like.bounds.are_beyond(reached).numpy()
+    is_claimed = ~like.bounds.are_beyond(torch.tensor(data.next_observations).double()).numpy()
 
     def predicted(fold: tuple[Any, np.random.Generator]) -> Predictions:
         is_held_out, draws = fold
         seen = data.subset(~is_held_out)
-        model = refitted(like, model_columns(seen))
-        is_any = is_claimed[is_held_out].any()
-        rows = is_held_out & is_claimed if is_any else is_held_out
+        rows = is_held_out & is_claimed if is_claimed[is_held_out].any() else is_held_out
         windows = Windows.of(data, rows, LONGEST, len(folds))
-        return Predictions.of(model, seen, windows, gamma, draws)
+        return Predictions.of(refitted(like, model_columns(seen)), seen, windows, gamma, draws)
 
     found = parallel_map(predicted, zip(folds, generator.spawn(len(folds)), strict=True))
     n_rows = sum(int(is_held_out.sum()) for is_held_out in folds)
@@ -155,9 +145,7 @@ def replay_others(
     """Replay what `model`, of `data`, has not seen; bands are scaled as in `known`."""
     windows = Windows.of(others, np.ones(len(others), dtype=bool), LONGEST)
     kind = EPISODES if windows.is_whole.any() else PAIRS
-    scales = {}
-    if known is not None:
-        scales = dict(zip(known.labels, known.factors, strict=True))
+    scales = dict(zip(known.labels, known.factors, strict=True)) if known is not None else {}
     found = Predictions.of(model, data, windows, gamma, generator)
     return _replay(kind, data, len(others), [found], [scales])
 

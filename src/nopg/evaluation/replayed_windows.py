@@ -94,8 +94,7 @@ def _drawn_paths(
         some = np.nonzero(windows.lengths == length)[0]
         acted = np.tile(windows.actions[:length, some], (1, N_DRAWS, 1))
         gusts = draws[:length][:, :, some].reshape(length, -1, d_s)
-        starts = np.tile(windows.starts[some], (N_DRAWS, 1))
-        outcome = steps.follow(starts, acted, gusts)
+        outcome = steps.follow(np.tile(windows.starts[some], (N_DRAWS, 1)), acted, gusts)
         shape = (length, N_DRAWS, len(some))
         found[:length, :, some] = outcome.next_states.reshape(*shape, d_s)
         # What an end pays is no matter of the regression.

@@ -79,16 +79,16 @@ class Rollouts:
 def evenly_drawn(weights: FloatArray, n: int) -> IntArray:
     """Rows drawn n times as often as their share of the weights, in order, (n,)."""
     even = (np.arange(n) + 0.5) / n
-    risen = np.cumsum(weights) / weights.sum()
-    return np.searchsorted(risen, even).clip(max=len(weights) - 1)
+    return np.searchsorted(np.cumsum(weights) / weights.sum(), even).clip(max=len(weights) - 1)
 
 
 TERMINATED = "terminated"  # the region that is entered when the task ends for good
 
 Membership = Callable[[FloatArray], BoolArray]  # (m, d_s) to (m,)
+Region = Membership | None  # None is the task's end
 
 
-def membership(region: Any, d_s: int) -> Membership | None:
+def membership(region: Any, d_s: int) -> Region:
     """What a user may call a region, as a checked function; None for the task's end."""
     if isinstance(region, str) and region == TERMINATED:
         return None
@@ -104,9 +104,8 @@ def membership(region: Any, d_s: int) -> Membership | None:
         ) from None
     if not low.shape == high.shape == (d_s,) or not (low <= high).all():
         raise ConfigError(
-            f"`region` must have {d_s} lower and {d_s} upper ends, each at least its "
-            f"lower one, got {low.tolist()} and {high.tolist()}; use -inf and inf for "
-            "dimensions that do not matter."
+            f"`region` must have {d_s} lower and {d_s} upper ends, none below its lower one, got "
+            f"{low.tolist()} and {high.tolist()}; use -inf and inf where nothing matters."
         )
     return lambda states: np.asarray(((states >= low) & (states <= high)).all(axis=1))
 
@@ -123,9 +122,8 @@ def _predicate(region: Callable[..., Any]) -> Membership:
             ) from error
         if found.shape != (len(states),) or found.dtype.kind != "b":
             raise ConfigError(
-                "`region` must return one True or False per state, "
-                f"({len(states)},), it returned shape {found.shape} of {found.dtype}; "
-                "compare whole columns, such as s[:, 0] > 1."
+                f"`region` must return one True or False per state, ({len(states)},), it returned "
+                f"shape {found.shape} of {found.dtype}; compare whole columns, such as s[:, 0] > 1."
             )
         return found
 

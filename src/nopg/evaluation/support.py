@@ -57,9 +57,7 @@ class Support:
         )
 
 
-def support_at(
-    problem: Problem, states: Any, actions: Any, weights: FloatArray | None = None
-) -> Support:
+def support_at(problem: Problem, states: Any, actions: Any, weights: FloatArray | None) -> Support:
     """Support of states (m, d_s) with actions (m, d_a), or labels (m,)."""
     queries = initial_state_tensor(states, problem.samples.states)
     taken = _action_tensor(actions, len(queries), problem)
@@ -67,11 +65,9 @@ def support_at(
     logs = _log_kernels(rows, taken, problem)
     mass = rows.gather([torch.logsumexp(log, dim=1) for log in logs])
     double = rows.gather([torch.logsumexp(2.0 * log, dim=1) for log in logs])
-    distance = distance_of_rows(problem, rows, taken)
-    found = (mass.exp(), (2.0 * mass - double).exp(), distance)
+    found = (mass.exp(), (2.0 * mass - double).exp(), distance_of_rows(problem, rows, taken))
     total, effective, nearest = (x.double().cpu().numpy() for x in found)
-    even = np.ones(len(queries)) if weights is None else weights
-    return Support(total, effective, nearest, even)
+    return Support(total, effective, nearest, np.ones(len(queries)) if weights is None else weights)
 
 
 def distance_of_rows(problem: Problem, rows: QueryRows, actions: Tensor) -> Tensor:
@@ -81,18 +77,15 @@ def distance_of_rows(problem: Problem, rows: QueryRows, actions: Tensor) -> Tens
 
 
 def usual_distance(problem: Problem) -> float:
-    """Distance that 99 of 100 samples have at most from the nearest other one.
-
-    In bandwidths, and at least 1. Samples of a discrete action are compared with their own kind;
-    one that is alone of its kind is left out.
-    """
+    """Distance that 99 of 100 samples have at most from the nearest other one."""
+    # In bandwidths, and at least 1. Samples of a discrete action are compared with their own kind;
+    # one that is alone of its kind is left out.
     data, h = problem.samples, problem.bandwidths
     places = data.states / data.states.new_tensor(h.state)
     if data.n_actions:
         kinds = [places[data.actions == label] for label in range(data.n_actions)]
     else:
-        width = data.states.new_tensor(h.action)
-        kinds = [torch.cat([places, data.actions / width], dim=1)]
+        kinds = [torch.cat([places, data.actions / data.states.new_tensor(h.action)], dim=1)]
     every = [kind.double().cpu().numpy() for kind in kinds if len(kind) > 1]
     found = [cKDTree(kind).query(kind, k=2)[0][:, 1] for kind in every]
     if not found:
@@ -121,17 +114,11 @@ def _action_tensor(actions: Any, m: int, problem: Problem) -> Tensor:
     if data.n_actions:
         is_label = array.shape == (m,) and array.dtype.kind in "iu"
         if not is_label or (m and not 0 <= array.min() <= array.max() < data.n_actions):
-            raise DataError(
-                f"`actions` must be labels from 0 to {data.n_actions - 1}, one per "
-                f"state, got {array.dtype} of shape {array.shape}; pass labels."
-            )
+            raise DataError(f"`actions` must be labels below {data.n_actions}, one per state.")
         return torch.as_tensor(array.astype(np.int64)).to(data.states.device)
     d_a = data.actions.shape[1]
     if array.ndim == 1 and d_a == array.shape[0] and m == 1:
         array = array[None]
     if array.shape != (m, d_a) or array.dtype.kind not in "fiu":
-        raise DataError(
-            f"`actions` must have one row per state and {d_a} columns, ({m}, {d_a}), "
-            f"got shape {array.shape}; pass one action per state."
-        )
+        raise DataError(f"`actions` must have shape ({m}, {d_a}), got {array.shape}; reshape them.")
     return torch.as_tensor(array.astype(np.float64)).to(data.states)

@@ -99,21 +99,16 @@ def _violations(grounds: Grounds) -> Iterator[Verdict]:
     found, most = grounds.violation, grounds.at_most
     if found is None or found.high <= most:
         return
-    yield Verdict(
-        "stop" if found.value > most else "caution",
-        f"It enters what is to be avoided with probability {found.value:.0%}, up to "
-        f"{found.high:.0%}; {most:.0%} is allowed.",
-        "Lower the reward there, or guard it with nopg.SafePolicy.",
-    )
+    chance = f"with probability {found.value:.0%}, up to {found.high:.0%}; {most:.0%} is allowed."
+    advice = "Lower the reward there, or guard it with nopg.SafePolicy."
+    level: Level = "stop" if found.value > most else "caution"
+    yield Verdict(level, f"It enters what is to be avoided {chance}", advice)
 
 
 def _untried(grounds: Grounds) -> Iterator[Verdict]:
     if (level := _level(grounds.untried)) != "go":
-        yield Verdict(
-            level,
-            f"In {grounds.untried:.0%} of its steps it does what was never tried in such a state.",
-            RECORD,
-        )
+        reason = f"In {grounds.untried:.0%} of its steps it does what was never tried there."
+        yield Verdict(level, reason, RECORD)
 
 
 def _replayed(grounds: Grounds) -> Iterator[Verdict]:
@@ -122,12 +117,9 @@ def _replayed(grounds: Grounds) -> Iterator[Verdict]:
     if replay.ok:
         return
     are_wrong = any(replay.holds_less_than(LIKELY, i) for i in range(len(replay.labels)))
-    yield Verdict(
-        "stop" if are_wrong else "caution",
-        f"Recorded {replay.kind} are not predicted. {replay.reason}",
-        "Look for a delay, a hidden state or a change of the machine: data.describe() "
-        "names some; then learn again.",
-    )
+    reason = f"Recorded {replay.kind} are not predicted. {replay.reason}"
+    advice = "Look for a delay, a hidden state or a changed machine (data.describe()), learn again."
+    yield Verdict("stop" if are_wrong else "caution", reason, advice)
 
 
 def _compared(grounds: Grounds) -> Iterator[Verdict]:
@@ -143,9 +135,8 @@ def _compared(grounds: Grounds) -> Iterator[Verdict]:
     says = {"go": "better", "caution": "not surely better", "stop": "probably worse"}
     yield Verdict(
         level,
-        f"It is {says[level]} than {against}: {found.difference:+.3g} "
-        f"[{found.low:+.3g}, {found.high:+.3g}], worse with a probability of "
-        f"{percent(found.probability_worse)}.",
+        f"It is {says[level]} than {against}: {found.difference:+.3g} [{found.low:+.3g}, "
+        f"{found.high:+.3g}], worse with a probability of {percent(found.probability_worse)}.",
         "Watch its first run, as that of any new controller." if level == "go" else RECORD,
     )
 

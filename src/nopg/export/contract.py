@@ -20,11 +20,11 @@ _SPOKEN = ("observations", "actions", "sample_time", "memory", "guard", "data")
 
 
 def contract(
-    policy: FittedPolicy,  # what was exported
+    policy: FittedPolicy,
     content: bytes,  # the file
     measured: Mapping[str, Any],  # how it was compared, and what it costs
-    guard: SupportPoints | None,  # the support guard inside, if there is one
-    fallback: Sequence[float] | None,  # what it does where no sample is near
+    guard: SupportPoints | None,
+    fallback: Sequence[float] | None,
 ) -> dict[str, Any]:
     """Everything that whoever runs the export has to know, as JSON."""
     data, memory, space = policy.data, policy.memory, policy.action_space
@@ -78,8 +78,7 @@ def _actions(policy: FittedPolicy) -> list[dict[str, Any]]:
     space: Any = policy.action_space
     names = None if policy.data is None else policy.data.action_names
     if not hasattr(space, "low"):
-        called = (names or ("action",))[0]
-        return [_column(called) | {"labels": int(space.n)}]
+        return [_column((names or ("action",))[0]) | {"labels": int(space.n)}]
     low, high = np.ravel(space.low).tolist(), np.ravel(space.high).tolist()
     names = names or tuple(f"action {i}" for i in range(len(low)))
     columns = zip(names, low, high, strict=True)

@@ -36,16 +36,12 @@ class Deployed(nn.Module):
         """Names of what `forward` returns."""
         if isinstance(self.policy, CategoricalPolicy):
             return ("action", "probabilities")
-        has_std = isinstance(self.policy, GaussianPolicy)
-        return ("action", "std") if has_std else ("action",)
+        return ("action", "std") if isinstance(self.policy, GaussianPolicy) else ("action",)
 
     def forward(self, observation: Tensor) -> tuple[Tensor, ...]:
-        """The most typical action at each state (m, d_s), and what else is known.
-
-        Actions (m, d_a), and deviations of a stochastic policy; or labels (m,) and the probability
-        of each. To numbers that are not finite NaN is answered, or label
-        -1.
-        """
+        """The most typical action at each state (m, d_s), and what else is known."""
+        # Actions (m, d_a), and deviations of a stochastic policy; or labels (m,) and the
+        # probability of each. To numbers that are not finite NaN is answered, or label -1.
         if isinstance(self.policy, CategoricalPolicy):
             (probabilities,) = self.policy.outputs(observation)
             is_finite = torch.isfinite(observation.sum(1) + probabilities.sum(1))
@@ -88,26 +84,19 @@ class DeployedWithMemory(nn.Module):
         action, *others = self.present.outputs
         return (action, "next_state", *others)
 
-    def forward(
-        self,
-        observation: Tensor,  # (m, d_o)
-        state: Tensor,  # what came out as `next_state` a step before, (m, p)
-        episode_start: Tensor,  # where there is no such step, (m,)
-    ) -> tuple[Tensor, ...]:
+    def forward(self, observation: Tensor, state: Tensor, starts: Tensor) -> tuple[Tensor, ...]:
         """Action, the state for the next step, and what else the policy knows."""
+        # `state`, (m, p), came out as `next_state` a step before, but for the (m,) that start.
         before = self.before.expand(observation.shape[0], -1)
         first = torch.cat([observation, before], dim=1)[:, self.first]
-        past = torch.where(episode_start[:, None], first, state)
+        past = torch.where(starts[:, None], first, state)
         c = self.n_changes
-        changes = observation[:, :c] - past[:, :c]
-        seen = torch.cat([observation, changes, past[:, c:]], dim=1)
+        seen = torch.cat([observation, observation[:, :c] - past[:, :c], past[:, c:]], dim=1)
         action, *others = self.present(seen)
         taken = action
         if self.is_discrete:
-            labels = torch.arange(self.before.shape[1] - 1)
-            taken = (action[:, None] == labels).to(seen)
-        after = torch.cat([seen, taken], dim=1)[:, self.copied]
-        return (action, after, *others)
+            taken = (action[:, None] == torch.arange(self.before.shape[1] - 1)).to(seen)
+        return (action, torch.cat([seen, taken], dim=1)[:, self.copied], *others)
 
 
 def deployed(fitted: FittedPolicy) -> Deployed | DeployedWithMemory:
@@ -164,11 +153,9 @@ def policy_arrays(graph: Deployed | DeployedWithMemory) -> dict[str, Any]:
 
 
 def to_onnx(
-    graph: Deployed | DeployedWithMemory,  # what to export
-    example: tuple[Tensor, ...],  # two rows of each input
-    metadata: Mapping[str, Any],  # kept in the file as JSON under the key "nopg"
+    graph: Deployed | DeployedWithMemory, example: tuple[Tensor, ...], metadata: Mapping[str, Any]
 ) -> bytes:
-    """The bytes of an ONNX file whose inputs are those of the graph, (batch, ...)."""
+    """An ONNX file with the inputs of the graph, (batch, ...); `example` has two rows of each."""
     for module in ("onnx", "onnxscript", "onnxruntime"):
         require_extra(module, "export")
     batch = torch.export.Dim("batch")
@@ -205,9 +192,8 @@ def _tracing() -> Iterator[None]:
     except Exception as error:  # whatever a module of the user's own makes it raise
         reason = str(error).strip().splitlines()[:1]
         raise ConfigError(
-            "The policy must be a graph of torch operations to become ONNX, tracing "
-            f"it failed ({type(error).__name__}: {''.join(reason)}); write its forward "
-            "without branches on values."
+            "The policy must be a graph of torch operations to become ONNX, tracing it failed "
+            f"({type(error).__name__}: {''.join(reason)}); write it without branches on values."
         ) from None
     finally:
         logger.setLevel(before)

@@ -88,24 +88,17 @@ def export_policy(
     kind = format or {s: f for f, s in SUFFIXES.items()}.get(path.suffix)
     if kind not in SUFFIXES:
         raise ConfigError(
-            f"`format` must be one of {', '.join(SUFFIXES)}, got {kind or path.name!r};"
-            " choose one, or a path that ends in .onnx, .npz, .h or .js."
+            f"`format` must be one of {', '.join(SUFFIXES)}, got {kind or path.name!r}; choose one."
         )
     action = _fallback(policy, fallback)
     if kind in PROGRAMS:
         made, content = _program(policy, path, kind, guard_points, action)
     elif guard_points or fallback is not None:
-        raise ConfigError(
-            f"A guard and a fallback are for the formats c and js, got {kind}; leave "
-            "them out, or export a program."
-        )
+        raise ConfigError(f"A guard and a fallback are for c and js, got {kind}; leave them out.")
     else:
         made, content = _graph(policy, path, kind)
-    measured = {
-        "format": kind,
-        "n_states": made.n_states,
-        "difference": made.difference if made.n_states else None,
-    }
+    difference = made.difference if made.n_states else None
+    measured = {"format": kind, "n_states": made.n_states, "difference": difference}
     found = contract(policy, content, measured, made.guard, action)
     text = json.dumps(found, indent=1, allow_nan=False) + "\n"
     write_atomically(path, lambda stream: stream.write(content))
@@ -121,11 +114,9 @@ def _graph(policy: FittedPolicy, path: Path, kind: str) -> tuple[Exported, bytes
     first, _, _ = Path(numpy_reader.__file__).read_bytes().partition(b"\n")
     if reader and reader.exists() and not reader.read_bytes().startswith(first):
         raise ConfigError(
-            f"`{reader}` must be free for the reader of the export, there is another "
-            "file of this name; choose another folder."
+            f"`{reader}` must be free for the reader, another file has its name; move it."
         )
     graph, states = deployed(policy), verify.trial_states(policy)
-    example = verify.graph_inputs(policy, states[:2])
     run: verify.Runner
     if kind == "numpy":
         stream = io.BytesIO()
@@ -137,23 +128,19 @@ def _graph(policy: FittedPolicy, path: Path, kind: str) -> tuple[Exported, bytes
     else:
         about = contract(policy, b"", {"outputs": graph.outputs}, None, None)
         about["dtype"] = str(verify.dtype_of(policy)).removeprefix("torch.")
-        content = to_onnx(graph, example, about)
+        content = to_onnx(graph, verify.graph_inputs(policy, states[:2]), about)
         run = verify.onnx_runner(content)
     difference = verify.difference(policy, run, states)
     return Exported(path, len(states), difference, _beside(path), reader), content
 
 
 def _program(
-    policy: FittedPolicy,
-    path: Path,
-    kind: str,
-    guard_points: int | None,
-    fallback: list[float] | None,
+    policy: FittedPolicy, path: Path, kind: str, n_points: int | None, fallback: list[float] | None
 ) -> tuple[Exported, bytes]:
     arrays = policy_arrays(deployed(policy))
-    if guard_points is None:
-        guard_points = 0 if policy.data is None else N_POINTS
-    guard = support_points(policy, guard_points) if guard_points else None
+    if n_points is None:
+        n_points = 0 if policy.data is None else N_POINTS
+    guard = support_points(policy, n_points) if n_points else None
     about = spoken(contract(policy, b"", {}, guard, fallback))
     is_single = verify.dtype_of(policy) == torch.float32
     name, suffix = program_name(path.stem), SUFFIXES[kind]
@@ -195,10 +182,7 @@ def _fallback(policy: FittedPolicy, fallback: Any) -> list[float] | None:
         fits = bool(((found >= space.low) & (found <= space.high)).all())
     if not fits:
         inside = f"a label below {space.n}" if is_discrete else f"{n} in {space}"
-        raise ConfigError(
-            f"`fallback` must be {inside}, got {fallback!r}; name an action that is "
-            "safe anywhere, or leave it out."
-        )
+        raise ConfigError(f"`fallback` must be {inside}, got {fallback!r}; name a safe action.")
     return [float(value) for value in found]
 
 

@@ -46,9 +46,8 @@ def support_points(policy: FittedPolicy, n_points: int = N_POINTS) -> SupportPoi
     data, widths = policy.data, policy.bandwidths
     if data is None:
         raise ConfigError(
-            "A support guard needs the data, this policy was saved without them; save "
-            "it with include_data=True, or export it without a guard (guard_points=0, "
-            "--guard-points 0)."
+            "A support guard needs the data, this policy was saved without them; save it with "
+            "include_data=True, or export it without a guard (guard_points=0, --guard-points 0)."
         )
     n_labels = int(getattr(policy.action_space, "n", 0))
     along_actions = 1.0 / np.asarray(widths.action, dtype=np.float64)
@@ -59,8 +58,7 @@ def support_points(policy: FittedPolicy, n_points: int = N_POINTS) -> SupportPoi
     scale = np.concatenate([1.0 / np.asarray(widths.state), along_actions])
     taken = data.actions if n_labels == 0 else np.eye(n_labels)[data.actions]
     samples = np.concatenate([data.observations, taken], axis=1) * scale
-    n_kept = min(n_points, len(np.unique(samples, axis=0)))
-    kept, gaps = farthest_points(samples, n_kept)
+    kept, gaps = farthest_points(samples, min(n_points, len(np.unique(samples, axis=0))))
     usual = guard_distance(policy)
     reach = max(usual, float(np.quantile(gaps, USUAL_SHARE)))
     return SupportPoints(samples[kept], scale, reach, usual, len(samples))

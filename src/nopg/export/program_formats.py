@@ -47,10 +47,8 @@ class Program:
     def sizes(self) -> dict[str, int]:
         """How many there are of everything, by the names of the programs."""
         a = self.arrays
-        n_out = len(self.layers[-1][1])
-        n_taken = n_out if self.is_discrete else len(a["low"])
+        n_taken = len(self.layers[-1][1]) if self.is_discrete else len(a["low"])
         n_past = len(a.get("copied", ()))
-        blocks = 0 if self.guard is None else -(-len(self.guard.points) // BLOCK)
         return {
             "WIDTH": len(a["mean"]),
             "N_OBSERVATIONS": len(a["mean"]) - n_past,
@@ -60,7 +58,7 @@ class Program:
             "N_ACTIONS": 1 if self.is_discrete else n_taken,
             "N_LAYERS": len(self.layers),
             "WIDEST": max(len(a["mean"]), *(len(bias) for _, bias in self.layers)),
-            "N_BLOCKS": blocks,
+            "N_BLOCKS": 0 if self.guard is None else -(-len(self.guard.points) // BLOCK),
             "BLOCK": BLOCK,
             "IS_DISCRETE": int(self.is_discrete),
             "IS_SQUASHED": int(bool(a.get("is_squashed", False))),
@@ -84,10 +82,9 @@ class Program:
     @property
     def whole_tables(self) -> dict[str, list[int]]:
         """Whole numbers by name."""
-        widths = [self.sizes["WIDTH"], *(len(bias) for _, bias in self.layers)]
         a = self.arrays
         past = {n: [int(x) for x in a[n]] for n in ("first", "copied") if n in a}
-        return {"widths": widths, **past}
+        return {"widths": [self.sizes["WIDTH"], *(len(bias) for _, bias in self.layers)], **past}
 
 
 def to_c(program: Program) -> str:
@@ -97,8 +94,7 @@ def to_c(program: Program) -> str:
         points = tables["points"]
         n = program.sizes["N_BLOCKS"] * BLOCK
         filled = points[np.minimum(np.arange(n), len(points) - 1)]  # the last, again
-        blocks = filled.reshape(-1, BLOCK, points.shape[1])
-        tables["points"] = blocks.transpose(0, 2, 1)
+        tables["points"] = filled.reshape(-1, BLOCK, points.shape[1]).transpose(0, 2, 1)
     lines += [f"#define @P@_{name} {value}" for name, value in program.sizes.items()]
     for name, integers in program.whole_tables.items():
         lines.append(f"static const int @p@_{name}[] = {{{_joined(integers)}}};")
@@ -135,10 +131,7 @@ def program_name(stem: str) -> str:
     """A file's name as the beginning of names in C and JavaScript."""
     name = re.sub(r"\W", "_", stem, flags=re.ASCII).lower().strip("_")
     if not name or not name[0].isalpha():
-        raise ConfigError(
-            f"The name of the file becomes that of functions and must begin with a "
-            f"letter, got {stem!r}; call it policy.h, for example."
-        )
+        raise ConfigError(f"The name of a program must begin with a letter, got {stem!r}.")
     return name
 
 
@@ -157,10 +150,9 @@ def fill_template(template: str, program: Program, numbers: str = "", **words: s
 def _numbers(values: Any, is_single: bool, ending: str, infinity: str) -> list[str]:
     """Numbers with the fewest digits that give them back."""
     kind: Any = np.float32 if is_single else np.float64
-    array = np.asarray(values, dtype=kind).reshape(-1)
     return [
         f"{value!s}{ending}" if np.isfinite(value) else str(value).replace("inf", infinity)
-        for value in array
+        for value in np.asarray(values, dtype=kind).reshape(-1)
     ]
 
 

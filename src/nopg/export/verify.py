@@ -43,10 +43,7 @@ def difference(policy: FittedPolicy, run: Runner, states: FloatArray) -> float:
         found = _side_by_side(*run(*inputs))
     found = np.asarray(found, dtype=np.float64)
     if found.shape != expected.shape:
-        raise NopgError(
-            f"An export must give actions of shape {expected.shape}, it gave "
-            f"{found.shape}; please report this."
-        )
+        raise NopgError(f"An export must give {expected.shape}, it gave {found.shape}; report it.")
     difference = float(np.abs(found - expected).max())
     allowed = TOLERANCE[dtype_of(policy)] * max(1.0, float(np.abs(expected).max()))
     if not difference <= allowed:
@@ -64,17 +61,15 @@ def graph_inputs(policy: FittedPolicy, states: FloatArray) -> tuple[Tensor, ...]
         return (whole,)
     width = policy.memory.n_observed
     seen, past = whole[:, :width].clone(), whole[:, width:].clone()
-    starts = torch.arange(len(whole)) % 7 == 0
-    return seen, policy.memory.changed(seen, past), starts
+    return seen, policy.memory.changed(seen, past), torch.arange(len(whole)) % 7 == 0
 
 
 def seen_states(policy: FittedPolicy, states: FloatArray) -> FloatArray:
     """The states that those inputs amount to, (m, d_s)."""
     if policy.memory is None:
         return states
-    starts = np.arange(len(states))[:, None] % 7 == 0
     first = policy.memory.complete(states[:, : policy.memory.n_observed])
-    return np.where(starts, first, states)
+    return np.where(np.arange(len(states))[:, None] % 7 == 0, first, states)
 
 
 def dtype_of(policy: FittedPolicy) -> torch.dtype:
@@ -101,8 +96,7 @@ def trial_states(policy: FittedPolicy, n_states: int = N_STATES) -> FloatArray:
     inside = rng.uniform(low, high, size=((n_states - n_known) // 2, len(low)))
     n_left = n_states - n_known - len(inside)
     outside = rng.uniform(low - 9 * half, high + 9 * half, size=(n_left, len(low)))
-    seen = known[rng.integers(len(known), size=n_known)]
-    return np.concatenate([seen, inside, outside])
+    return np.concatenate([known[rng.integers(len(known), size=n_known)], inside, outside])
 
 
 def onnx_runner(content: bytes) -> Runner:
@@ -133,8 +127,7 @@ def library_actions(policy: FittedPolicy, states: FloatArray) -> FloatArray:
     if isinstance(space, Box):
         low, high = (np.asarray(b, np.float64) for b in (space.low, space.high))
         space = Box(low, high, dtype=np.float64)
-    found = predicted_actions(policy.policy, space, None, states)
-    return np.asarray(found, dtype=np.float64)
+    return np.asarray(predicted_actions(policy.policy, space, None, states), dtype=np.float64)
 
 
 STRICT = ("-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic")
@@ -165,9 +158,8 @@ class ProgramRunner:
             columns += [state, np.asarray(episode_start)[:, None]]
         else:
             columns.append(np.ones((len(columns[0]), 1)))
-        rows = np.concatenate(columns, axis=1).astype(np.float64)
         with tempfile.TemporaryDirectory() as folder:
-            told = self._run(Path(folder), rows)
+            told = self._run(Path(folder), np.concatenate(columns, axis=1).astype(np.float64))
         self.found = told[:, 0].astype(np.int64)
         actions = told[:, 1 : told.shape[1] - n_past]
         if self.program.is_discrete:
@@ -191,20 +183,15 @@ class ProgramRunner:
         return np.array([line.split() for line in done.stdout.splitlines()], np.float64)
 
 
-def _told(
-    command: list[str], folder: Path, given: bytes = b""
-) -> subprocess.CompletedProcess[bytes]:
+def _told(command: list[str], cwd: Path, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     try:
-        done = subprocess.run(
-            command, cwd=folder, input=given, capture_output=True, timeout=LONGEST
-        )
+        done = subprocess.run(command, cwd=cwd, input=given, capture_output=True, timeout=LONGEST)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NopgError(f"`{command[0]}` must run an export, got {error}.") from error
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines()
         raise NopgError(
             f"An export must compile and run without a warning, `{command[0]}` said "
-            f"{said[0] if said else done.returncode}; nothing was written, please "
-            "report this."
+            f"{said[0] if said else done.returncode}; nothing was written, please report this."
         )
     return done

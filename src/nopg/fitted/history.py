@@ -84,15 +84,13 @@ class CandidateMethod:
     """How a candidate policy is found.
 
     Attributes:
-        kind: "fitted value iteration" in the learned model, distilled into a policy;
-            "gradient ascent" along Eq. (10); "behaviour cloning" of the log, for
-            states that hold their past; "trajectory optimisation" in the learned
-            models, distilled; or an "earlier policy".
+        kind: "fitted value iteration" in the learned model, distilled into a policy; "gradient
+            ascent" along Eq. (10); "behaviour cloning" of the log, for states that hold their past;
+            "trajectory optimisation" in the learned models, distilled; or an "earlier policy".
         short_horizon: Whether it looks a third as far ahead as the task. Errors of smoothing grow
             with every step ahead, so the estimate is less biased, and its best policy is still a
             good start.
-        action_repeat: Steps an action is repeated while planning; None until it has
-            led elsewhere.
+        action_repeat: Steps an action is repeated while planning; None until it has led elsewhere.
     """
 
     kind: str
@@ -145,14 +143,11 @@ class SearchResult:
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Self:
         """What a policy file holds of one, its fields as plain numbers and text."""
-        candidates = [
-            Candidate(
-                CandidateMethod(**one["method"]),
-                _estimate(one["first"]),
-                None if one["refined"] is None else _estimate(one["refined"]),
-            )
-            for one in found["candidates"]
-        ]
+        candidates = []
+        for one in found["candidates"]:
+            method, first = CandidateMethod(**one["method"]), _estimate(one["first"])
+            refined = None if one["refined"] is None else _estimate(one["refined"])
+            candidates.append(Candidate(method, first, refined))
         chosen = int(found["chosen"])
         if not 0 <= chosen < len(candidates):
             raise ValueError(f"no candidate {chosen}")

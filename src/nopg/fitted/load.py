@@ -58,10 +58,7 @@ def load(path: str | Path, policy: nn.Module | None = None, device: str = "cpu")
 
 
 def _fitted(
-    metadata: Mapping[str, Any],
-    tensors: Mapping[str, Tensor],
-    module: nn.Module | None,
-    device: str,
+    metadata: Mapping[str, Any], tensors: Mapping[str, Tensor], given: nn.Module | None, device: str
 ) -> FittedPolicy:
     stored, spec = metadata["policy"], None
     if stored is not None:
@@ -83,7 +80,7 @@ def _fitted(
     # Version 0.2 knew no other rows, and did not name them.
     estimator = {"rows": NADARAYA_WATSON, **metadata["estimator"]}
     return FittedPolicy(
-        policy=_policy(spec, module, tensors, device),
+        policy=_policy(spec, given, tensors, device),
         action_space=space,
         estimator=EstimatorConfig(**_complete(EstimatorConfig, estimator)),
         seed=int(metadata["seed"]),
@@ -127,10 +124,7 @@ def _complete(kind: type[Any], stored: Mapping[str, Any]) -> Mapping[str, Any]:
     """Fields of a dataclass, every one: what is missing is not made up."""
     missing = {field.name for field in fields(kind)} - set(stored)
     if missing:
-        raise PolicyFileError(
-            f"A policy file must hold all settings, {', '.join(sorted(missing))} "
-            "is missing; save the policy again."
-        )
+        raise PolicyFileError(f"A policy file lacks {', '.join(sorted(missing))}; save it again.")
     return stored
 
 

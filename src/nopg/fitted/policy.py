@@ -177,8 +177,7 @@ class FittedPolicy:
             return self._informative(self.kernel.expected_return(level)).single()
         starts, actor = self._starts(), self.actor
         if level is None:
-            value = self.model.values(actor, starts).mean()
-            return Estimate.without_ends(float(value), MODEL)
+            return Estimate.without_ends(float(self.model.values(actor, starts).mean()), MODEL)
         return self.model.expected_return(actor, starts, level).single()
 
     def value(self, states: Any, interval: float | None = None, by: str | None = None) -> Any:
@@ -270,8 +269,7 @@ class FittedPolicy:
 
     def visited(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """States of rollouts with their discounted weights, (m, d_s) and (m,)."""
-        n_steps = min(LONGEST, discount_horizon(self.gamma, LITTLE))
-        return self.rollouts(n_steps).visits(self.gamma)
+        return self.rollouts(min(LONGEST, discount_horizon(self.gamma, LITTLE))).visits(self.gamma)
 
     def visit_probability(
         self, region: Any, horizon: int | None = None, interval: float = 0.95, by: str | None = None
@@ -279,9 +277,8 @@ class FittedPolicy:
         """How likely the policy enters a region from the initial states.
 
         Args:
-            region: A function of observations (m, d_s) to booleans (m,); a pair
-                (low, high) with infinities for open sides; a Gymnasium Box; or
-                "terminated" for the end of the task.
+            region: A function of observations (m, d_s) to booleans (m,); a pair (low, high) with
+                infinities for open sides; a Gymnasium Box; or "terminated" for the end of the task.
             horizon: Steps within which; None weighs an entry after t steps by gamma^t.
             interval: How often the truth is to lie between `low` and `high`.
             by: "kernel" or "model"; by default the evaluator that fits this policy.
@@ -349,8 +346,7 @@ class FittedPolicy:
         if self.memory is not None:
             metadata["memory"] = asdict(self.memory)
         data = self.data if include_data else None
-        starts = self.initial_states
-        write_policy_file(Path(path), metadata, self.policy.state_dict(), data, starts)
+        write_policy_file(Path(path), metadata, self.policy.state_dict(), data, self.initial_states)
 
     @property
     def gamma(self) -> float:
@@ -386,8 +382,7 @@ class FittedPolicy:
         data, seed = self.require_data(), Seed(self.seed)
         if self.problem is None:
             rule, config = self.bandwidth_rule, self.estimator
-            starts = self._starts()
-            self.problem = build_problem(self.policy, data, starts, rule, config, seed)
+            self.problem = build_problem(self.policy, data, self._starts(), rule, config, seed)
         rtol = float(self.settings.get("final_rtol", FINAL_RTOL))
         return KernelEvaluator(self.problem, self.policy, data, seed, rtol)
 
@@ -421,18 +416,14 @@ class FittedPolicy:
     def require_data(self) -> Dataset:
         """The transitions, if the policy was saved with them."""
         if self.data is None:
-            raise NotFittedError(
-                "Estimates need the data, this policy was saved without them; save it "
-                "with include_data=True."
-            )
+            raise NotFittedError("Estimates need the data; save the policy with include_data=True.")
         return self.data
 
     def _states(self, states: Any) -> NDArray[np.float64]:
         """States a user asks about, (m, d_s), if they are as wide as the data's."""
         names, memory = self.require_data().observation_names, self.memory
         if memory is not None and _width(states) == memory.n_observed:
-            observed = as_states("states", states, memory.n_observed, names)
-            return memory.complete(observed)
+            return memory.complete(as_states("states", states, memory.n_observed, names))
         return as_states("states", states, len(names), names)
 
     def _starts(self) -> NDArray[np.float64]:

@@ -28,9 +28,8 @@ def predicted_actions(
     names: Sequence[str] | None = None,  # what they are called, for the error
 ) -> NDArray[Any]:
     """The policy's actions, clipped to the space and in its dtype."""
-    parameter = next(policy.parameters())
     array = checked_observation(observation, width, names)
-    states = torch.tensor(np.atleast_2d(array)).to(parameter)
+    states = torch.tensor(np.atleast_2d(array)).to(next(policy.parameters()))
     try:
         with torch.no_grad():
             actions = policy.act(states, generator).cpu().numpy()
@@ -110,11 +109,9 @@ class EpisodeBuffer(threading.local):
     def recall(
         self, observation: FloatArray, state: Any = None, episode_start: Any = None
     ) -> FloatArray:
-        """Observations, (d_o,) or (m, d_o), with their past, (m, width).
-
-        A `state` of None takes what was kept for one observation, and starts an episode for each of
-        several.
-        """
+        """Observations, (d_o,) or (m, d_o), with their past, (m, width)."""
+        # A `state` of None takes what was kept for one observation, and starts an episode for each
+        # of several.
         present = np.atleast_2d(observation)
         starts = self._starts(len(present), episode_start)
         past = self.layout.begin(present)
@@ -147,9 +144,8 @@ class EpisodeBuffer(threading.local):
             found = np.full((1, 1), np.nan)
         if not np.isfinite(found).all():
             raise DataError(
-                f"`state` must be what `predict` returned for the {m} observations of "
-                f"the step before, ({m}, {self.layout.n_kept}) finite numbers, got "
-                f"{type(state).__name__} of shape {np.shape(state)}; pass None to "
-                "start an episode."
+                f"`state` must be what `predict` returned for the {m} observations of the step "
+                f"before, ({m}, {self.layout.n_kept}) finite numbers, got {type(state).__name__} "
+                f"of shape {np.shape(state)}; pass None to start an episode."
             )
         return found

@@ -1,6 +1,5 @@
 """A guard: the learned policy where data back it, another controller elsewhere."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -40,10 +39,7 @@ class SafePolicy:
     """
 
     def __init__(
-        self,
-        policy: FittedPolicy,
-        fallback: Callable[[Any], Any] | Any,
-        threshold: float | str = "auto",
+        self, policy: FittedPolicy, fallback: Any, threshold: float | str = "auto"
     ) -> None:
         if not callable(fallback) and not hasattr(fallback, "predict"):
             raise ConfigError(
@@ -53,10 +49,7 @@ class SafePolicy:
         if threshold == "auto":
             threshold = guard_distance(policy)
         if not isinstance(threshold, (int, float)) or not threshold > 0.0:
-            raise ConfigError(
-                f'`threshold` must be a positive number or "auto", got {threshold!r}; '
-                "3 means three bandwidths from the nearest sample."
-            )
+            raise ConfigError(f'`threshold` must be positive or "auto", got {threshold!r}; try 3.')
         self.threshold = float(threshold)
         self.decisions = self.interventions = 0
         self._policy, self._fallback = policy, fallback

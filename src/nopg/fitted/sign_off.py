@@ -39,20 +39,15 @@ def grounds_of(policy: FittedPolicy) -> Grounds:
     else:
         untried = policy.support().share_beyond(policy.kernel.usual_distance())
     data = policy.require_data()
-    return Grounds(
-        policy.expected_return(), _compared_with_the_log(policy, data), policy.check(), untried
-    )
+    return Grounds(policy.expected_return(), _beside_the_log(policy, data), policy.check(), untried)
 
 
 def untried_at(policy: FittedPolicy, states: Array) -> Array:
-    """How little the data say of the policy's actions in these states, (m,).
-
-    Above 1 it counts as untried: by learned models, more than half of a prediction is a guess; by
-    kernels, the nearest row is farther than rows are from each other.
-    """
+    """How little the data say of the policy's actions in these states, (m,)."""
+    # Above 1 it counts as untried: by learned models, more than half of a prediction is a guess; by
+    # kernels, the nearest row is farther than rows are from each other.
     if policy.evaluator == "model":
-        model = policy.model.models[0]
-        return guessed_share(model, policy.policy, states) / LIKELY
+        return guessed_share(policy.model.models[0], policy.policy, states) / LIKELY
     size = max(64, _ENTRIES // len(policy.require_data()))
     parts = [states[first : first + size] for first in range(0, len(states), size)]
     distances = np.concatenate([policy.support(part).distance for part in parts])
@@ -60,11 +55,9 @@ def untried_at(policy: FittedPolicy, states: Array) -> Array:
 
 
 def guard_distance(policy: FittedPolicy) -> float:
-    """Bandwidths from the nearest sample up to which a guard lets the policy act.
-
-    What 99 of 100 samples have at most from each other; where replay has shown that models predict
-    held-out rows, what 99 of 100 of these have from the others.
-    """
+    """Bandwidths from the nearest sample up to which a guard lets the policy act."""
+    # What 99 of 100 samples have at most from each other; where replay has shown that models
+    # predict held-out rows, what 99 of 100 of these have from the others.
     usual, h = policy.kernel.usual_distance(), policy.bandwidths
     if policy.evaluator != "model" or not policy.check().ok:
         return usual
@@ -73,13 +66,12 @@ def guard_distance(policy: FittedPolicy) -> float:
     taken = regression_actions(data).numpy()
     taken = taken * _OTHER_LABEL if data.is_discrete else taken / np.asarray(h.action)
     places = np.concatenate([data.observations / np.asarray(h.state), taken], axis=1)
-    parts = [cKDTree(places[~fold]).query(places[fold])[0] for fold in folds]
-    apart = np.concatenate(parts)
+    apart = np.concatenate([cKDTree(places[~fold]).query(places[fold])[0] for fold in folds])
     alike = apart[apart < _OTHER_LABEL]
     return max(usual, float(np.quantile(alike, USUAL_SHARE))) if len(alike) else usual
 
 
-def _compared_with_the_log(policy: FittedPolicy, data: Dataset) -> Comparison:
+def _beside_the_log(policy: FittedPolicy, data: Dataset) -> Comparison:
     """With the recorded episodes; without any, with what was done on average."""
     try:
         return policy.compare()
@@ -106,9 +98,8 @@ def compared(policy: FittedPolicy, other: Any, level: float) -> Comparison:
         if other.data is None or _widths(other.data) != _widths(data):
             found = "unknown ones" if other.data is None else _named(other.data)
             raise DataError(
-                "Policies that are compared must have the same columns, "
-                f"{_named(data)}, the other has {found}; pass a function of "
-                "observations instead."
+                f"Policies that are compared must have the same columns, {_named(data)}, the other "
+                f"has {found}; pass a function of observations instead."
             )
         against, theirs = "a policy", other.actor
     elif callable(other):
@@ -125,19 +116,13 @@ def alike(episodes: Dataset, policy: FittedPolicy) -> Dataset:
     """Recordings with the columns and the reward function of the policy's data."""
     data = policy.require_data()
     if not isinstance(episodes, Dataset):
-        raise DataError(
-            f"Episodes must be a Dataset, got {type(episodes).__name__}; load them "
-            "with Dataset.load."
-        )
+        raise DataError(f"Episodes must be a Dataset, got {type(episodes).__name__}; load them.")
     layout = data.history
     if layout is not None and episodes.history is None:
         steps = {"observations": layout.observations, "actions": layout.actions}
         episodes = episodes.with_history(**steps)
     if _widths(episodes) != _widths(data):
-        raise DataError(
-            f"Episodes must have the columns of the data, {_named(data)}, got "
-            f"{_named(episodes)}; choose the same ones."
-        )
+        raise DataError(f"Episodes must have the columns {_named(data)}, got {_named(episodes)}.")
     known = None if policy.models is None else policy.models[0].known_reward
     if known is None:
         return episodes
@@ -175,9 +160,7 @@ class _FunctionActor:
                 f"A function that is compared with must return {what}, got "
                 f"{actions.min():g} to {actions.max():g}; act as the data do."
             )
-        if labels is None:
-            return actions
-        return np.eye(labels)[actions[:, 0].astype(np.int64)]
+        return actions if labels is None else np.eye(labels)[actions[:, 0].astype(np.int64)]
 
 
 def _widths(data: Dataset) -> tuple[int, tuple[int, ...]]:

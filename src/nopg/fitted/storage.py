@@ -54,8 +54,7 @@ def read_policy_file(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         with open_plain(path, follow=True) as stream:
             content = stream.read()
         tensors = safetensors.torch.load(content)
-        length = int.from_bytes(content[:8], "little")
-        header = parse_json(content[8 : 8 + length])
+        header = parse_json(content[8 : 8 + int.from_bytes(content[:8], "little")])
         metadata = parse_json(header["__metadata__"]["nopg"])
     if metadata.get("format") not in (FORMAT, WITH_MEMORY):
         raise PolicyFileError(
@@ -63,10 +62,7 @@ def read_policy_file(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             f"{metadata.get('format')}; update nopg or save the policy again."
         )
     if metadata.get("digest") != policy_digest(metadata, tensors):
-        raise PolicyFileError(
-            f"`{path}` must be as it was saved, its contents have changed since; copy "
-            "it anew, or save the policy again."
-        )
+        raise PolicyFileError(f"`{path}` must be as it was saved, it has changed; save it again.")
     return metadata, tensors
 
 
@@ -148,6 +144,5 @@ def unflatten(value: Any, tensors: dict[str, Tensor]) -> Any:
         return value
     if value.keys() == {"tensor", "order"}:
         order = value["order"]
-        back = sorted(range(len(order)), key=order.__getitem__)
-        return tensors[value["tensor"]].permute(back)
+        return tensors[value["tensor"]].permute(sorted(range(len(order)), key=order.__getitem__))
     return {k: unflatten(v, tensors) for k, v in value.items()}

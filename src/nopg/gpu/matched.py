@@ -122,11 +122,10 @@ class FusedMatchedRows(FusedRows):
         (m, k), n_batch = self.columns.shape, len(taken)
         tile, newton = Tile.of_rows(k, ENTRIES, warps=1), self._newton
         _match[(tile.programs(m) * n_batch,)](
-            self.log_psi, self.columns, self.table, self.points, taken.contiguous(),
-            self.precision, self.state, self.weights, m, n_batch, newton.accuracy,
-            newton.reach, newton.ridge, newton.longest, k=k, d_s=self.d_s, d_a=self.d_a,
-            n_angles=self.n_angles, width=self.table.shape[1],
-            steepness=newton.steepness, STEPS=STEPS, R=tile.rows, K=tile.width,
-            num_warps=tile.warps,
+            self.log_psi, self.columns, self.table, self.points, taken.contiguous(), self.precision,
+            self.state, self.weights, m, n_batch, newton.accuracy, newton.reach, newton.ridge,
+            newton.longest, k=k, d_s=self.d_s, d_a=self.d_a, n_angles=self.n_angles,
+            width=self.table.shape[1], steepness=newton.steepness, STEPS=STEPS, R=tile.rows,
+            K=tile.width, num_warps=tile.warps,
         )  # fmt: skip
         return self.weights

@@ -167,17 +167,12 @@ class NearestSamples:
         self._n, self._tree = len(samples), Tree.of(samples, LEAF)
 
     def search(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """The k samples nearest to each query (m, d), in the order of their numbers.
-
-        What comes is squared distances (m, k) and numbers of the samples (m, k), int32. Of samples
-        at exactly equal distance any may be listed.
-        """
+        """The k samples nearest to each query (m, d), in the order of their numbers."""
+        # What comes is squared distances (m, k) and numbers of the samples (m, k), int32. Of
+        # samples at exactly equal distance any may be listed.
         (m, d), tree = queries.shape, self._tree
         if not 1 <= k <= self._n:
-            raise ConfigError(
-                "`k` must lie between 1 and the number of samples, "
-                f"{self._n}, got {k}; keep fewer neighbours."
-            )
+            raise ConfigError(f"`k` must lie between 1 and {self._n} samples, got {k}; take fewer.")
         squares = queries.new_empty((m, k))
         numbers = torch.empty_like(squares, dtype=torch.int32)
         room = padded(k + 2 * LEAF)

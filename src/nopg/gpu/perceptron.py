@@ -79,9 +79,8 @@ def _launch(given: tuple[Tensor, ...], out: Tensor, *, is_back: bool) -> Tensor:
     sums = out.new_empty((programs if is_back else 0, 1 + d + d_a, n_units))
     x, *rest = given
     _perceptron[(programs,)](
-        x.contiguous(), *(each.contiguous() for each in rest), out, sums, m, d=d,
-        n_units=n_units, d_a=d_a, R=tile.rows, U=padded(n_units), IS_BACK=is_back,
-        num_warps=tile.warps,
+        x.contiguous(), *(each.contiguous() for each in rest), out, sums, m, d=d, n_units=n_units,
+        d_a=d_a, R=tile.rows, U=padded(n_units), IS_BACK=is_back, num_warps=tile.warps,
     )  # fmt: skip
     return sums
 
@@ -100,8 +99,7 @@ def fits(network: Any) -> bool:
     """Whether a `FusedNetwork` can stand in for this one."""
     if type(network) is not nn.Sequential:
         return False
-    kinds = [type(layer) for layer in network]
-    if kinds != [nn.Linear, nn.ReLU, nn.Linear]:
+    if [type(layer) for layer in network] != [nn.Linear, nn.ReLU, nn.Linear]:
         return False
     shapes = [part.shape for part in network.parameters()]
     if len(shapes) < 4:  # a layer without bias

@@ -12,9 +12,7 @@ TURN = tl.constexpr(2.0 * math.pi)
 
 
 @triton.jit
-def load_rows(
-    weights, columns, x, row, m, k: tl.constexpr, K: tl.constexpr,
-):  # fmt: skip
+def load_rows(weights, columns, x, row, m, k: tl.constexpr, K: tl.constexpr):
     """For a tile of rows: which entries are there, columns, weights, and x beside."""
     entry = tl.arange(0, K)
     mask = (row < m)[:, None] & (entry < k)[None, :]

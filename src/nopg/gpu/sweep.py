@@ -122,11 +122,9 @@ def sweep(
     *,
     out: tuple[Tensor, Tensor, Tensor],
 ) -> None:
-    """Step to q' and mu', and sum what is left program by program, into `out`.
-
-    Sums, from `sum_buffer`, are of q's squared residuals, of its residuals, of mu's squared
-    residuals, and of mu'. Residuals are those of the input.
-    """
+    """Step to q' and mu', and sum what is left program by program, into `out`."""
+    # Sums, from `sum_buffer`, are of q's squared residuals, of its residuals, of mu's squared
+    # residuals, and of mu'. Residuals are those of the input.
     (n, k), n_batch = columns.shape, len(q)
     tile, across = _tiles(columns, n_batch)
     is_small = across is FEW_COLUMNS
@@ -167,8 +165,7 @@ def _total(sums, n_sums, BLOCK: tl.constexpr):
 
 @triton.jit
 def _deflate(
-    sums, gain, mu_total, limits, shift, scale, left, n_sums, n_batch,
-    BLOCK: tl.constexpr,
+    sums, gain, mu_total, limits, shift, scale, left, n_sums, n_batch, BLOCK: tl.constexpr,
 ):  # fmt: skip
     policy = tl.program_id(0)
     own, kind_stride = sums + policy * n_sums, n_batch * n_sums
@@ -196,11 +193,9 @@ def deflate(
     *,
     out: tuple[Tensor, Tensor, Tensor],
 ) -> None:
-    """Shift for q', scale for mu' and what is left to solve, (B,) each, into `out`.
-
-    What is left is the larger of the two residuals of the sweep before, each as a share of its
-    right-hand side.
-    """
+    """Shift for q', scale for mu' and what is left to solve, (B,) each, into `out`."""
+    # What is left is the larger of the two residuals of the sweep before, each as a share of its
+    # right-hand side.
     if sums.shape[2] > FEW:
         sums = sums.sum(dim=2, keepdim=True, dtype=torch.float64)
     _, n_batch, n_sums = sums.shape

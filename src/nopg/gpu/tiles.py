@@ -54,8 +54,7 @@ def _balanced(points: Tensor, size: int) -> Tensor:
     for level in range(depth):
         cell = order.view(2**level, -1)
         x = extended[cell]  # (cells, points, d)
-        is_empty = (cell == n)[..., None]
-        span = x.masked_fill(is_empty, -math.inf).amax(1) - x.amin(1)  # (cells, d)
+        span = x.masked_fill((cell == n)[..., None], -math.inf).amax(1) - x.amin(1)  # (cells, d)
         widest = span.argmax(dim=1)[:, None, None].expand(*cell.shape, 1)
         key = x.gather(2, widest)[..., 0]  # empty places sort behind all points
         order = cell.gather(1, key.argsort(dim=1))

@@ -11,12 +11,10 @@ SORTED = 2**24  # entries sorted at once; each takes 70 bytes meanwhile
 
 
 def transposed_pattern(columns: Tensor, n: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Where the entries of T are: made once, for every policy.
-
-    Where each of the n columns starts, (n + 1,); of each entry the row of P it comes from, (m k,),
-    ascending in each column; and its place among the k of that row. Rows are sorted some at a time:
-    the order is that of one stable sort.
-    """
+    """Where the entries of T are: made once, for every policy."""
+    # Where each of the n columns starts, (n + 1,); of each entry the row of P it comes from, (m
+    # k,), ascending in each column; and its place among the k of that row. Rows are sorted some at
+    # a time: the order is that of one stable sort.
     (m, k), device = columns.shape, columns.device
     parts = range(0, m, max(1, SORTED // k))
     ahead = torch.zeros(n + 1, dtype=torch.int64, device=device)
@@ -42,8 +40,7 @@ def transposed_pattern(columns: Tensor, n: int) -> tuple[Tensor, Tensor, Tensor]
 
 @triton.jit
 def _transposed_values(
-    weights, rows, slots, discount, values, n_entries, n_batch, k: tl.constexpr,
-    E: tl.constexpr,
+    weights, rows, slots, discount, values, n_entries, n_batch, k: tl.constexpr, E: tl.constexpr,
 ):  # fmt: skip
     policy = (tl.program_id(0) % n_batch).to(tl.int64)
     at = (tl.program_id(0) // n_batch).to(tl.int64) * E + tl.arange(0, E)
@@ -57,14 +54,9 @@ def _transposed_values(
 
 
 def transposed_values(
-    weights: Tensor,  # P, (B, m, k)
-    rows: Tensor,  # row each entry comes from, (nnz,)
-    slots: Tensor,  # and its place there, (nnz,)
-    discount: Tensor,  # D, (m,)
-    *,
-    out: Tensor,
+    weights: Tensor, rows: Tensor, slots: Tensor, discount: Tensor, *, out: Tensor
 ) -> None:
-    """Values of T, D_i P_ij in its order, into `out`, (B, nnz)."""
+    """Values of T, D_i P_ij in the order of its `rows` and `slots`, into `out`, (B, nnz)."""
     n_entries, (n_batch, _, k) = len(rows), weights.shape
     _transposed_values[(-(-n_entries // COPIED) * n_batch,)](
         weights, rows, slots, discount.contiguous(), out, n_entries, n_batch, k=k,

@@ -50,32 +50,28 @@ class Bandwidths:
         next_state: Sequence[float] | FloatArray | None = None,
     ) -> None:
         following = state if next_state is None else next_state
-        given = {"state": state, "action": action, "next_state": following}
-        for name, listed in given.items():
+        for name, listed in {"state": state, "action": action, "next_state": following}.items():
             values = _numbers(name, listed)
             for d, h in enumerate(values):
                 if math.isnan(h) or h < 0.0 or (h == 0.0 and name != "next_state"):
                     raise ConfigError(
-                        f"Every `{name}` bandwidth must be positive, got {h} in "
-                        f"dimension {d}; a constant column can be ignored with "
-                        "float('inf')."
+                        f"Every `{name}` bandwidth must be positive, got {h} in dimension {d}; a "
+                        "constant column can be ignored with float('inf')."
                     )
             object.__setattr__(self, name, values)
 
     def scaled(self, state: float = 1.0, action: float = 1.0) -> Self:
         """The same bandwidths times a factor for states and one for actions."""
-        return type(self)(
-            [h * state for h in self.state], [h * action for h in self.action], self.next_state
-        )
+        states, actions = [h * state for h in self.state], [h * action for h in self.action]
+        return type(self)(states, actions, self.next_state)
 
     def require_widths(self, d_s: int, d_a: int) -> None:
         """Check that there is one bandwidth per dimension."""
         found = (len(self.state), len(self.action), len(self.next_state))
         if found != (d_s, d_a, d_s):
             raise ConfigError(
-                f"There must be {d_s} state, {d_a} action and {d_s} next-state "
-                f"bandwidths, got {found[0]}, {found[1]} and {found[2]}; give one "
-                "per dimension."
+                f"There must be {d_s} state, {d_a} action and {d_s} next-state bandwidths, got "
+                f"{found[0]}, {found[1]} and {found[2]}; give one per dimension."
             )
 
 
@@ -83,9 +79,7 @@ def _numbers(name: str, values: Any, what: str = "bandwidths") -> tuple[float, .
     try:
         return tuple(float(h) for h in values)
     except (TypeError, ValueError):
-        raise ConfigError(
-            f"`{name}` {what} must be a list of numbers, got {values!r}; give one per dimension."
-        ) from None
+        raise ConfigError(f"`{name}` {what} must be a list of numbers, got {values!r}.") from None
 
 
 @runtime_checkable
@@ -112,9 +106,8 @@ class CrossValidated:
     next_state_factor: Factor | None = None
     """None takes the state's, as the authors' release does; the paper prints none."""
     half_spacing_floor: bool = False
-    """Where values repeat, take at least half the spacing of neighbouring ones: on a
-    grid the likelihood prefers widths at which no sample sees the next. Not in the
-    paper."""
+    """Where values repeat, take at least half the spacing of neighbouring ones: on a grid the
+    likelihood prefers widths at which no sample sees the next. Not in the paper."""
 
     def __post_init__(self) -> None:
         for name in ("state_factor", "action_factor", "next_state_factor"):
@@ -144,11 +137,10 @@ class LeaveOneOut:
         d_s = data.observations.shape[1]
         targets = np.column_stack([data.next_observations, data.rewards])
         if data.actions.ndim == 1:
-            h = _leave_one_out_by_label(data, targets, generator)
+            h = _by_label(data, targets, generator)
             return Bandwidths(h, [LABEL_SMOOTHING], _finite(h))
         inputs = torch.as_tensor(np.column_stack([data.observations, data.actions]))
-        d_a = data.actions.shape[1]
-        largest = torch.tensor([WIDEST_STATE] * d_s + [WIDEST_ACTION] * d_a)
+        largest = torch.tensor([WIDEST_STATE] * d_s + [WIDEST_ACTION] * data.actions.shape[1])
         found, _ = leave_one_out(inputs, torch.tensor(targets), generator, largest)
         h = found.tolist()
         _report_constant("state", data.observations)
@@ -157,11 +149,9 @@ class LeaveOneOut:
 
 
 def select_bandwidths(rule: object, data: Any, generator: np.random.Generator) -> Bandwidths:
-    """Apply what the user passed as `bandwidths`.
-
-    `rule` is `Bandwidths`, "auto", or a rule: `CrossValidated`, `LeaveOneOut`, or any object with
-    their `select`; `generator` is the randomness of subsampling ones.
-    """
+    """Apply what the user passed as `bandwidths`."""
+    # `rule` is `Bandwidths`, "auto", or a rule: `CrossValidated`, `LeaveOneOut`, or any object with
+    # their `select`; `generator` is the randomness of subsampling ones.
     actions = data.actions if data.actions.ndim == 2 else data.actions[:, None]
     if bool((actions == actions[0]).all()):
         raise DataError(
@@ -189,9 +179,7 @@ def _factor(name: str, given: Any) -> Factor:
     return values if np.ndim(given) else values[0]
 
 
-def _leave_one_out_by_label(
-    data: Any, targets: FloatArray, generator: np.random.Generator
-) -> list[float]:
+def _by_label(data: Any, targets: FloatArray, generator: np.random.Generator) -> list[float]:
     """One state bandwidth for all labels: the mean, in logs, over their own fits."""
     labels, counts = np.unique(data.actions, return_counts=True)
     logs = []
@@ -202,12 +190,9 @@ def _leave_one_out_by_label(
         h, _ = leave_one_out(states, torch.tensor(targets[rows]), generator, largest)
         logs.append(h.log() * int(rows.sum()))
     if not logs:
-        raise DataError(
-            "Some action must occur twice or more, every one occurs once; record more transitions."
-        )
+        raise DataError("Some action must occur twice or more, every one occurs once; record more.")
     _report_constant("state", data.observations)
-    weights = int(counts[counts >= 2].sum())
-    return list((torch.stack(logs).sum(dim=0) / weights).exp().tolist())
+    return list((torch.stack(logs).sum(dim=0) / int(counts[counts >= 2].sum())).exp().tolist())
 
 
 def _report_constant(kind: str, values: FloatArray) -> None:

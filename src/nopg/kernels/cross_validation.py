@@ -24,19 +24,14 @@ SAME = 1e-9  # share of a column's range within which values are one: rounding
 
 
 def cross_validated(kind: str, values: FloatArray, factor: Factor, has_floor: bool) -> list[float]:
-    """The bandwidth of every column of `values` (n, d), times its factor.
-
-    Remarks are warned about, but for next states, which repeat what was said of states. The floor
-    of repeated values, half their spacing, holds after the factor: the paper has factors for the
-    same purpose, some density between the points of a grid.
-    """
+    """The bandwidth of every column of `values` (n, d), times its factor."""
+    # Remarks are warned about, but for next states, which repeat what was said of states. The floor
+    # of repeated values, half their spacing, holds after the factor: the paper has factors for the
+    # same purpose, some density between the points of a grid.
     d_all = values.shape[1]
     factors = factor if isinstance(factor, Sequence) else [factor] * d_all
     if len(factors) != d_all:
-        raise ConfigError(
-            f"There must be one {kind} factor for each of {d_all} dimensions, got "
-            f"{len(factors)}; a single number serves them all."
-        )
+        raise ConfigError(f"There must be one {kind} factor, or {d_all}, got {len(factors)}.")
     chosen = []
     for d, column in enumerate(values.T):
         h, remark = cross_validated_bandwidth(np.ascontiguousarray(column))
@@ -54,17 +49,13 @@ def half_spacing(column: FloatArray) -> float:
     """Half the median distance of neighbouring distinct values; 0 if none repeats."""
     gaps = np.diff(np.sort(column))
     is_gap = gaps > SAME * float(gaps.sum())
-    if is_gap.all() or not is_gap.any():
-        return 0.0
-    return 0.5 * float(np.median(gaps[is_gap]))
+    return 0.0 if is_gap.all() or not is_gap.any() else 0.5 * float(np.median(gaps[is_gap]))
 
 
 def cross_validated_bandwidth(column: FloatArray) -> tuple[float, str | None]:
-    """The candidate with the highest held-out log-likelihood, for a column (n,).
-
-    The bandwidth, infinity for a constant column; and a remark in words where the choice says more
-    about repeated values than about the density.
-    """
+    """The candidate with the highest held-out log-likelihood, for a column (n,)."""
+    # The bandwidth, infinity for a constant column; and a remark in words where the choice says
+    # more about repeated values than about the density.
     n = len(column)
     spread = float(np.std(column, ddof=1)) if n > 1 else 0.0
     # Not "== 0": rounding leaves a spread of 1e-17 on a column of equal decimals.
@@ -72,8 +63,7 @@ def cross_validated_bandwidth(column: FloatArray) -> tuple[float, str | None]:
         return math.inf, "is constant: it cannot tell samples apart and is ignored"
     silverman = spread * (n * 0.75) ** -0.2  # one dimension
     candidates = silverman * 1.5 * np.arange(1, N_CANDIDATES + 1) / N_CANDIDATES
-    likelihoods = [_held_out_likelihood(column, h) for h in candidates]
-    best = int(np.argmax(likelihoods))
+    best = int(np.argmax([_held_out_likelihood(column, h) for h in candidates]))
     remark = None
     distinct = len(np.unique(column))
     if best == 0 and distinct < n:
@@ -91,9 +81,8 @@ def cross_validated_bandwidth(column: FloatArray) -> tuple[float, str | None]:
 
 def _held_out_likelihood(column: FloatArray, h: float) -> float:
     """Log-likelihood of each fold under the density of the others, summed."""
-    folds = np.array_split(np.arange(len(column)), min(N_FOLDS, len(column)))
     total = 0.0
-    for fold in folds:
+    for fold in np.array_split(np.arange(len(column)), min(N_FOLDS, len(column))):
         rest = np.delete(column, fold)
         rows = max(1, BLOCK // max(len(rest), 1))
         for part in np.array_split(column[fold], math.ceil(len(fold) / rows)):

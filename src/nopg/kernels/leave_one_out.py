@@ -1,9 +1,8 @@
 """Bandwidths by leave-one-out regression: how well neighbours predict (s', r).
 
-Each transition is predicted from others by the very weights that will make the
-rows of P, and the bandwidths that predict best are kept. Density cross-validation
-asks another question, where samples are dense, and answers it badly on grids and
-clipped actions.
+Each transition is predicted from others by the very weights that will make the rows of P, and the
+bandwidths that predict best are kept. Density cross-validation asks another question, where samples
+are dense, and answers it badly on grids and clipped actions.
 
 Each prediction sees a random four fifths of the others. On a regular grid the
 neighbours of a left-out node lie symmetrically around it and cancel each other's
@@ -68,8 +67,7 @@ class _Regression:
         self.targets = targets[sees]  # (m, p)
         # Targets of the candidates: each query's, or one list for all, (m or 1, c, p).
         self.known = known if len(known) == 1 else known[sees]
-        total = (self.targets - self.targets.mean(dim=0)).square().sum()
-        self.scale = float(total) or 1.0
+        self.scale = float((self.targets - self.targets.mean(dim=0)).square().sum()) or 1.0
 
     def minimise(
         self, start: np.ndarray, bounds: list[tuple[float, float]]
@@ -77,14 +75,9 @@ class _Regression:
         """The best log h from one start within bounds, with its error."""
         from scipy.optimize import minimize
 
-        found = minimize(
-            self.error_and_slope,
-            np.clip(start, *np.transpose(bounds)),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=bounds,
-            options={"maxiter": 40},
-        )
+        how = {"jac": True, "method": "L-BFGS-B", "options": {"maxiter": 40}}
+        inside = np.clip(start, *np.transpose(bounds))
+        found = minimize(self.error_and_slope, inside, bounds=bounds, **how)
         return found.x, float(found.fun)
 
     def error_and_slope(self, log_h: np.ndarray) -> tuple[float, np.ndarray]:
@@ -116,8 +109,7 @@ def _choose(x: Tensor, generator: np.random.Generator) -> tuple[Tensor, Tensor]:
         return queries, torch.arange(n)[None]
     from scipy.spatial import cKDTree
 
-    tree = cKDTree(x.numpy())
-    _, nearest = tree.query(x[queries].numpy(), k=MAX_CANDIDATES // 4, workers=-1)
+    _, nearest = cKDTree(x.numpy()).query(x[queries].numpy(), k=MAX_CANDIDATES // 4, workers=-1)
     return queries, torch.as_tensor(nearest)
 
 

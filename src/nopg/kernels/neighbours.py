@@ -57,17 +57,16 @@ def nearest_blocks(
 ) -> list[Block]:
     """Keep as many nearest samples per row as its tail mass asks for.
 
-    A row is long enough when everything it drops weighs at most exp(-log_margin)
-    of what it keeps, in the state kernel: (n - k) psi_k <= exp(-log_margin)
-    sum_{j<=k} psi_j. Every dropped sample is at least as far as the k-th, which
-    makes the left side an upper bound.
+    A row is long enough when everything it drops weighs at most exp(-log_margin) of what it keeps,
+    in the state kernel: (n - k) psi_k <= exp(-log_margin) sum_{j<=k} psi_j. Every dropped sample is
+    at least as far as the k-th, which makes the left side an upper bound.
 
     Blocks together hold every query once. It is a single complete one when lists would hold half of
     all pairs or more.
     """
     n = len(samples)
     # An ignored dimension (h = inf) scales to zero and adds no distance.
-    search = _search_among(samples / bandwidths, queries / bandwidths)
+    search = _search_in(samples / bandwidths, queries / bandwidths)
     waiting = torch.arange(len(queries), device=queries.device)
     blocks: list[Block] = []
     longest = min(most, n)
@@ -96,17 +95,13 @@ def nearest_blocks(
 def fixed_blocks(queries: Tensor, samples: Tensor, bandwidths: Tensor, k: int) -> list[Block]:
     """Keep exactly the k nearest samples of each row (all of them if k >= n)."""
     if k < 1:
-        raise ConfigError(
-            f"`neighbours` must be at least 1, got {k}; pass None to keep every sample."
-        )
+        raise ConfigError(f"`neighbours` must be at least 1, got {k}; None keeps every sample.")
     if k >= len(samples):
         return [complete_block(queries, samples, bandwidths)]
     return nearest_blocks(queries, samples, bandwidths, log_margin=math.inf, most=k, least=k)
 
 
-def _search_among(
-    samples: Tensor, queries: Tensor
-) -> Callable[[Tensor, int], tuple[Tensor, Tensor]]:
+def _search_in(samples: Tensor, queries: Tensor) -> Callable[[Tensor, int], tuple[Tensor, Tensor]]:
     """An exact search: SciPy's k-d tree on the CPU, our own on a GPU."""
     # It lists, for the rows of `queries` asked for, the k nearest samples with their squared
     # distances; all points are in units of bandwidths.
@@ -130,10 +125,9 @@ def _search_among(
 
 def log_similarity(queries: Tensor, centres: Tensor, bandwidths: Tensor) -> Tensor:
     """Logarithm of the kernel without its constant: 0 at the centre, never above."""
-    # Row weights are ratios of kernels, so the constant cancels there; and a bound of
-    # one on every kernel is what the truncation certificate rests on. Queries x, (m,
-    # d), and centres c, (n, d), make log(k_h(x, c) / k_h(c, c)), (m, n); an infinite h
-    # ignores its dimension.
+    # Row weights are ratios of kernels, so the constant cancels there; and a bound of one on every
+    # kernel is what the truncation certificate rests on. Queries x, (m, d), and centres c, (n, d),
+    # make log(k_h(x, c) / k_h(c, c)), (m, n); an infinite h ignores its dimension.
     total = queries.new_zeros((len(queries), len(centres)))
     # One dimension at a time: no (m, n, d) tensor, and no cancellation as in
     # |x|^2 - 2 x'c + |c|^2, which loses half the digits for close points.

@@ -65,8 +65,7 @@ def _halves(points: NDArray[Any], part: NDArray[np.int64]) -> list[NDArray[np.in
     some = points[part]
     widest = np.ptp(some, axis=0).argmax()
     # Stable: cells of equal points do not depend on the sorting algorithm.
-    ranked = part[np.argsort(some[:, widest], kind="stable")]
-    return np.array_split(ranked, 2)
+    return np.array_split(part[np.argsort(some[:, widest], kind="stable")], 2)
 
 
 @dataclass(frozen=True)
@@ -124,8 +123,7 @@ class CompiledSystem:
         rows = transition.rows
         if not isinstance(rows, SparseRows | DenseRows):
             return None
-        values = rows.values if isinstance(rows, SparseRows) else rows.matrix
-        library = solve_library(values)
+        library = solve_library(rows.values if isinstance(rows, SparseRows) else rows.matrix)
         return None if library is None else cls(transition, gamma, library)
 
     def correction(self, cells: CoarseCells) -> CoarseCorrection | None:
@@ -133,8 +131,7 @@ class CompiledSystem:
         count = len(cells.sizes)
         sums = torch.empty((count, count), dtype=torch.float64)
         where, n_threads = ctypes.c_void_p(sums.data_ptr()), torch.get_num_threads()
-        function = self._library.nopg_cell_sums
-        function(self._with(cells), where, ctypes.c_int64(n_threads))
+        self._library.nopg_cell_sums(self._with(cells), where, ctypes.c_int64(n_threads))
         return CoarseCorrection.of(sums, self.gamma, cells)
 
     def attempts(

@@ -29,21 +29,15 @@ class Attempt:
 
 
 def gmres(
-    matvec: MatVec,
-    b: Tensor,
-    start: Tensor,
-    tolerance: float,
-    max_matvecs: int,
-    *,
-    restart: int = RESTART,
+    matvec: MatVec, b: Tensor, start: Tensor, tolerance: float, budget: int, restart: int = RESTART
 ) -> Attempt:
     """Generalised minimal residuals, restarted, until ||b - A x|| <= `tolerance`."""
     basis = b.new_empty((restart + 1, len(b)))  # taken as rows are written
     finest = 1e2 * torch.finfo(b.dtype).eps
     x, r = start, b - matvec(start)
     matvecs, norm = 1, float(r.norm())
-    while norm > tolerance and matvecs < max_matvecs and math.isfinite(norm):
-        most = min(restart, max_matvecs - matvecs)
+    while norm > tolerance and matvecs < budget and math.isfinite(norm):
+        most = min(restart, budget - matvecs)
         goal = max(MARGIN * tolerance / norm, finest)
         torch.mul(r, 1.0 / norm, out=basis[0])
         y, steps = _least_residual(matvec, basis, goal, most)

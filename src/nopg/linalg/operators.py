@@ -72,20 +72,18 @@ class Pattern:
         order = torch.cat(rows)
         lengths = torch.cat([c.new_full((len(c),), c.shape[1]) for c in columns]).long()
         flat = torch.cat([c.reshape(-1) for c in columns])
-        is_in_order = bool((order[1:] > order[:-1]).all())
         zero = lengths.new_zeros(1)
-        row_of_entry = torch.repeat_interleave(order, lengths)
         # Stable: entries of one transposed row stay in stored order, so memory is
         # read forwards, and results do not depend on the sorting algorithm.
         across = torch.argsort(flat.long(), stable=True)
         counts = torch.bincount(flat.long(), minlength=n_columns)
         return cls(
             shape=(len(order), n_columns),
-            position=None if is_in_order else torch.argsort(order),
+            position=None if bool((order[1:] > order[:-1]).all()) else torch.argsort(order),
             row_starts=torch.cat([zero, lengths.cumsum(0)]).to(torch.int32),
             columns=flat.to(torch.int32),
             transpose_starts=torch.cat([zero, counts.cumsum(0)]).to(torch.int32),
-            transpose_columns=row_of_entry[across].to(torch.int32),
+            transpose_columns=torch.repeat_interleave(order, lengths)[across].to(torch.int32),
             transpose_source=across.to(torch.int32),
         )
 
@@ -96,9 +94,7 @@ class Pattern:
 
     def in_order(self, stacked: Tensor, dim: int = 0) -> Tensor:
         """What belongs to stacked rows, in the original order of the rows."""
-        if self.position is None:
-            return stacked
-        return stacked.index_select(dim, self.position)
+        return stacked if self.position is None else stacked.index_select(dim, self.position)
 
 
 def csr(starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
@@ -112,9 +108,8 @@ def _silence_warnings() -> None:
     """Let torch warn once, unheard, of its CSR layout and of unchecked indices."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse (CSR tensor|invariant)")
-        one = torch.ones(1)
         index = torch.tensor([0, 1], dtype=torch.int32)
-        torch.sparse_csr_tensor(index, index[:1], one, (1, 1), check_invariants=False)
+        torch.sparse_csr_tensor(index, index[:1], torch.ones(1), (1, 1), check_invariants=False)
 
 
 class SparseRows(LinearOperator):

@@ -46,18 +46,14 @@ class Ranks:
         """The range of n samples that this rank holds."""
         width = self.width(n)
         if width * (self.size - 1) >= n:
-            raise ConfigError(
-                f"There must be samples for every rank, got {n} samples for "
-                f"{self.size} ranks; start fewer ranks."
-            )
+            raise ConfigError(f"Every rank must have samples, got {n} for {self.size}; use fewer.")
         return slice(self.rank * width, min((self.rank + 1) * width, n))
 
     def gather(self, part: Tensor, total: int) -> Tensor:
         """The parts of all ranks end to end, (total, ...): the one all_gather."""
         width = self.width(total)
         if len(part) < width:
-            padding = part.new_zeros((width - len(part), *part.shape[1:]))
-            part = torch.cat([part, padding])
+            part = torch.cat([part, part.new_zeros((width - len(part), *part.shape[1:]))])
         whole = part.new_empty((width * self.size, *part.shape[1:]))
         # Newer versions of torch renamed it, and warn of the older name.
         modern = getattr(dist, "all_gather_single", None)
@@ -79,13 +75,11 @@ class Ranks:
     def require_same(self, fingerprint: int, what: str, device: torch.device) -> None:
         """Check that all ranks hold the same thing."""
         own = torch.tensor([fingerprint], dtype=torch.int64, device=device)
-        found = self.gather(own, self.size)
-        others = (found != own).nonzero()
+        others = (self.gather(own, self.size) != own).nonzero()
         if len(others):
             raise ConfigError(
-                f"Every rank must hold the same {what}, rank {int(others[0])} holds "
-                f"another one than rank {self.rank}; load the whole data on each rank, "
-                "rows are shared out for you."
+                f"Every rank must hold the same {what}, rank {int(others[0])} holds another than "
+                f"rank {self.rank}; load the whole data on each rank, rows are shared out for you."
             )
 
     def _call(self, collective: Callable[..., Any], *arguments: Any) -> None:
@@ -125,8 +119,7 @@ class ShardedRows(LinearOperator):
 
     def gather_rows(self, own: Tensor) -> Tensor:
         """What each rank has for its own rows, (m_r, ...), for all rows, (m, ...)."""
-        grouped = own.reshape(-1, self.group, *own.shape[1:])
-        return self.ranks.gather(grouped, self.n).flatten(0, 1)
+        return self.ranks.gather(own.reshape(-1, self.group, *own.shape[1:]), self.n).flatten(0, 1)
 
 
 @contextmanager
@@ -155,14 +148,12 @@ def joined_ranks(
     if is_cuda:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     try:
-        dist.init_process_group(
-            backend or ("nccl" if is_cuda else "gloo"), timeout=timedelta(seconds=timeout)
-        )
+        backend = backend or ("nccl" if is_cuda else "gloo")
+        dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
     except RuntimeError as error:
         raise RankError(
-            f"All ranks must meet within {timeout:.0f} s, rank "
-            f"{os.environ['RANK']} met nobody ({str(error).splitlines()[0]}); check "
-            "that every machine runs torchrun with the same address."
+            f"All ranks must meet within {timeout:.0f} s, rank {os.environ['RANK']} met nobody "
+            f"({str(error).splitlines()[0]}); run torchrun everywhere with the same address."
         ) from None
     n_local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     try:

@@ -22,6 +22,7 @@ PRECONDITIONED = "preconditioned gmres"  # GMRES with a coarse inverse
 COLUMN_STEPS = 10  # steps before a restart where a vector is as long as many columns
 
 Solver = Callable[[MatVec, Tensor, Tensor, float, int], Attempt]
+Chain = Mapping[str, Solver]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +92,7 @@ def solve_pair(
     if len(r) <= config.dense_below:
         return _direct(system, r, eps0, config)
     q0, mu0 = start if start is not None else (torch.zeros_like(r), torch.zeros_like(r))
-    chains: list[Mapping[str, Solver]] = [CHAIN, CHAIN]
+    chains: list[Chain] = [CHAIN, CHAIN]
     if correction is not None and system.compiled is not None:
         budget = config.max_matvecs // 10  # such a solve is short or useless
         both = system.compiled.attempts((r, eps0), (q0, mu0), config.rtol, budget, correction)
@@ -107,11 +108,9 @@ def _made(attempt: Attempt, *_: object) -> Attempt:
 
 
 def solve_columns(product: MatVec, rhs: Tensor, start: Tensor, *, rtol: float) -> Tensor:
-    """X with ||B - A X|| <= rtol ||B|| in every column, which has an A of its own.
-
-    All columns, each in units of its right-hand side, are one block-diagonal system: `product`, X
-    -> A X, (n, b) to (n, b), reads what they share once for all of them.
-    """
+    """X with ||B - A X|| <= rtol ||B|| in every column, which has an A of its own."""
+    # All columns, each in units of its right-hand side, are one block-diagonal system: `product`, X
+    # -> A X, (n, b) to (n, b), reads what they share once for all of them.
     norms = rhs.norm(dim=0)
     units = torch.where(norms > 0.0, norms, 1.0)
     # All residuals together are no larger than one of them may be.
@@ -136,26 +135,20 @@ def _direct(
     for name, b, is_adjoint in (("q", r, False), ("mu", eps0, True)):
         x = torch.linalg.lu_solve(factors, pivots, b[:, None], adjoint=is_adjoint)[:, 0]
         residual = b - (x @ matrix if is_adjoint else matrix @ x)
-        _require_converged(name, "the factorisation", residual, b, config)
+        _require_solved(name, "the factorisation", residual, b, config)
         solutions.append(Solution(x, residual, "direct", matvecs=0))
     return solutions[0], solutions[1]
 
 
 def _iterate(
-    name: str,
-    matvec: MatVec,
-    b: Tensor,
-    start: Tensor,
-    config: SolverConfig,
-    chain: Mapping[str, Solver],
+    name: str, matvec: MatVec, b: Tensor, start: Tensor, config: SolverConfig, chain: Chain
 ) -> Solution:
     norm = math.sqrt(torch.dot(b, b).item())
     if norm == 0.0:
         return Solution(torch.zeros_like(b), torch.zeros_like(b), "zero", matvecs=0)
     matvecs, best, residual = 0, math.inf, b
     for fallbacks, (method, solver) in enumerate(chain.items()):
-        budget = config.max_matvecs - matvecs
-        attempt = solver(matvec, b, start, config.rtol * norm, budget)
+        attempt = solver(matvec, b, start, config.rtol * norm, config.max_matvecs - matvecs)
         matvecs, residual = matvecs + attempt.matvecs, attempt.residual
         if attempt.is_converged:
             return Solution(attempt.value, residual, method, matvecs, fallbacks)
@@ -164,18 +157,16 @@ def _iterate(
         left = float(residual.norm())
         if left < best:  # false for NaN: a diverged iterate is no start for the next
             start, best = attempt.value, left
-    _require_converged(name, " then ".join(chain), residual, b, config)
+    _require_solved(name, " then ".join(chain), residual, b, config)
     raise AssertionError("unreachable: an unconverged attempt has a large residual")
 
 
-def fixed_point(
-    matvec: MatVec, b: Tensor, start: Tensor, tolerance: float, max_matvecs: int
-) -> Attempt:
+def fixed_point(matvec: MatVec, b: Tensor, start: Tensor, tolerance: float, budget: int) -> Attempt:
     """Iterate x <- x + (b - A x): slow, and sure, since I - A contracts."""
     x = start.clone()
     residual = b - matvec(x)
     norm, matvecs = float(residual.norm()), 1
-    while tolerance < norm < math.inf and matvecs < max_matvecs:
+    while tolerance < norm < math.inf and matvecs < budget:
         x = x + residual
         residual = b - matvec(x)
         norm = float(residual.norm())
@@ -183,17 +174,14 @@ def fixed_point(
     return Attempt(x, residual, norm <= tolerance, matvecs)
 
 
-CHAIN: Mapping[str, Solver] = {"gmres": gmres, "fixed point": fixed_point}
+CHAIN: Chain = {"gmres": gmres, "fixed point": fixed_point}
 
 
-def _require_converged(
-    name: str, method: str, residual: Tensor, b: Tensor, config: SolverConfig
-) -> None:
-    reached = float(residual.norm()) / max(float(b.norm()), 1e-300)
+def _require_solved(name: str, method: str, left: Tensor, b: Tensor, config: SolverConfig) -> None:
+    reached = float(left.norm()) / max(float(b.norm()), 1e-300)
     if not reached <= config.rtol:
         raise SolverError(
-            f"The system for {name} must be solved to a relative residual of "
-            f"{config.rtol:.0e}, {method} reached {reached:.1e}; check that policy and "
-            "data are finite, lower gamma, raise `rtol` or `max_matvecs`, or use "
-            "float64."
+            f"The system for {name} must be solved to a relative residual of {config.rtol:.0e}, "
+            f"{method} reached {reached:.1e}; check that policy and data are finite, lower gamma, "
+            "raise `rtol` or `max_matvecs`, or use float64."
         )

@@ -39,13 +39,12 @@ class Adam:
         """Step upwards once: one gradient per parameter, with step size `rate`."""
         self._step += 1
         unbiased = rate / (1.0 - BETAS[0] ** self._step)
-        root = math.sqrt(1.0 - BETAS[1] ** self._step)
         gradients, means, squares = list(gradients), self._means, self._squares
         torch._foreach_lerp_(means, gradients, 1.0 - BETAS[0])
         torch._foreach_mul_(squares, BETAS[1])
         torch._foreach_addcmul_(squares, gradients, gradients, value=1.0 - BETAS[1])
         lengths = torch._foreach_sqrt(squares)
-        torch._foreach_div_(lengths, root)
+        torch._foreach_div_(lengths, math.sqrt(1.0 - BETAS[1] ** self._step))
         torch._foreach_add_(lengths, self._eps)
         torch._foreach_addcdiv_(self._parameters, means, lengths, value=unbiased)
 
@@ -59,9 +58,7 @@ class Adam:
         shapes = [p.shape for p in self._parameters]
         for name, moments in found.items():
             if [m.shape for m in moments] != shapes:
-                raise ValueError(
-                    f"Moments must have the shapes of the parameters, {name} have not."
-                )
+                raise ValueError(f"Moments must have the parameters' shapes, {name} have not.")
         like = self._parameters
         self._means, self._squares = (
             [m.detach().clone().to(p) for m, p in zip(moments, like, strict=True)]

@@ -103,10 +103,7 @@ def _parts(policy: Policy) -> tuple[Any, ...]:
     # biases of the layers; centre and half width of squashed actions, or None.
     layers = perceptron_layers(policy)
     if not layers or isinstance(policy.network, nn.Linear):
-        raise ConfigError(
-            "Policies as arrays must be the perceptrons of this library, got "
-            f"{type(policy).__name__}; call the policy itself."
-        )
+        raise ConfigError(f"Policies as arrays must be perceptrons, got {type(policy).__name__}.")
     assert isinstance(policy, NetworkPolicy)
     weights = [weight.T.numpy().copy() for weight, _ in layers]
     biases = [bias.numpy().copy() for _, bias in layers]
@@ -137,7 +134,6 @@ class _ModuleActors:
             inputs = torch.tensor(part).to(like)
             chosen = policy.act(inputs)
             if isinstance(policy, CategoricalPolicy):
-                n_labels = policy.outputs(inputs)[0].shape[1]
-                chosen = nn.functional.one_hot(chosen, n_labels)
+                chosen = nn.functional.one_hot(chosen, policy.outputs(inputs)[0].shape[1])
             found.append(chosen.double().cpu().numpy())
         return np.concatenate(found)

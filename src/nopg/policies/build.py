@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from nopg.errors import ConfigError, require_choice
 from nopg.policies.families import (
@@ -39,15 +39,12 @@ class PolicySpec:
         if self.hidden is not None:
             widths = tuple(self.hidden)
             if not all(isinstance(width, int) and width > 0 for width in widths):
-                raise ConfigError(
-                    f"`hidden` must be positive whole numbers, got {self.hidden!r}; "
-                    "(50,) is one layer of fifty."
-                )
+                raise ConfigError(f"`hidden` must be positive whole numbers, got {self.hidden!r}.")
             object.__setattr__(self, "hidden", widths)
 
     def build(
         self,
-        generator: torch.Generator,  # source of the first parameters
+        generator: Generator,  # source of the first parameters
         low: Tensor | None = None,  # lower corner of the action box, (d_a,)
         high: Tensor | None = None,  # upper corner
         max_std: Tensor | None = None,  # (d_a,); half the half width by default
@@ -65,7 +62,7 @@ class PolicySpec:
         widest = 0.5 * squash.half_width if max_std is None else max_std
         return GaussianPolicy(network, widest, standardise, kept)
 
-    def _network(self, generator: torch.Generator) -> nn.Module:
+    def _network(self, generator: Generator) -> nn.Module:
         width = self.n_outputs * (2 if self.kind == "stochastic" else 1)
         if self.hidden is not None:
             return mlp(self.n_states, width, self.hidden, generator)
@@ -88,21 +85,18 @@ def linear_policy(
     return GaussianPolicy(network, torch.as_tensor(std, dtype=torch.float64))
 
 
-def mlp(
-    width_in: int, width_out: int, hidden: Sequence[int], generator: torch.Generator
-) -> nn.Sequential:
+def mlp(width_in: int, width_out: int, hidden: Sequence[int], draws: Generator) -> nn.Sequential:
     """A float64 perceptron with ReLU between its layers."""
     # Weights are Xavier uniform and biases uniform in 1 / sqrt(width), as in the authors' release;
     # drawing them here keeps the global generator out of it.
-    widths = [width_in, *hidden, width_out]
     layers: list[nn.Module] = []
-    for fan_in, fan_out in itertools.pairwise(widths):
+    for fan_in, fan_out in itertools.pairwise([width_in, *hidden, width_out]):
         layer = nn.Linear(fan_in, fan_out, dtype=torch.float64)
         with torch.no_grad():
             bound = math.sqrt(6.0 / (fan_in + fan_out))
-            layer.weight.uniform_(-bound, bound, generator=generator)
+            layer.weight.uniform_(-bound, bound, generator=draws)
             edge = 1.0 / math.sqrt(fan_in)
-            layer.bias.uniform_(-edge, edge, generator=generator)
+            layer.bias.uniform_(-edge, edge, generator=draws)
         layers += [layer, nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 
@@ -116,9 +110,7 @@ class Gain(nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         """K x for each state, (m, d_a)."""
-        if self.gain.ndim == 1:
-            return states * self.gain
-        return states @ self.gain.T
+        return states * self.gain if self.gain.ndim == 1 else states @ self.gain.T
 
 
 def perceptron_layers(module: nn.Module) -> list[tuple[Tensor, Tensor]]:
@@ -169,8 +161,7 @@ class PerceptronPass:
         for weight, bias in layers:
             inputs.append(x.relu_() if inputs else x)
             x = torch.addmm(bias, inputs[-1], weight.T)
-        weights = [weight for weight, _ in layers]
-        return cls(policy.from_raw(x), policy, weights, inputs, x)
+        return cls(policy.from_raw(x), policy, [weight for weight, _ in layers], inputs, x)
 
     @torch.no_grad()
     def vjp(self, slopes: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

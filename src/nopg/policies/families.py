@@ -65,8 +65,7 @@ class Squash(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Actions strictly inside the box, (m, d_a)."""
-        centre = 0.5 * (self.high + self.low)
-        return torch.addcmul(centre, self.half_width, torch.tanh(x))
+        return torch.addcmul(0.5 * (self.high + self.low), self.half_width, torch.tanh(x))
 
 
 class NetworkPolicy(Policy):
@@ -79,8 +78,7 @@ class NetworkPolicy(Policy):
         squash: Squash | None = None,
     ) -> None:
         super().__init__()
-        self.standardise, self.network = standardise, network
-        self.squash = squash
+        self.standardise, self.network, self.squash = standardise, network, squash
 
     def outputs(self, states: Tensor) -> tuple[Tensor, ...]:
         """What the policy says at each state; see `from_raw` of its family."""
@@ -181,12 +179,9 @@ def as_policy(module: nn.Module) -> Policy:
 
 
 def checked_outputs(
-    policy: Policy,
-    states: Tensor,
-    width: int,
-    outputs: tuple[Tensor, ...] | None = None,  # where they are known already
+    policy: Policy, states: Tensor, width: int, outputs: tuple[Tensor, ...] | None = None
 ) -> tuple[Tensor, ...]:
-    """What the policy says, `width` columns each, if all of it is finite."""
+    """What the policy says, or has said, `width` columns each, if all of it is finite."""
     outputs = policy.outputs(states) if outputs is None else outputs
     expected = (len(states), width)
     what = "probabilities" if isinstance(policy, CategoricalPolicy) else "actions"
@@ -194,17 +189,13 @@ def checked_outputs(
         if not isinstance(output, Tensor) or tuple(output.shape) != expected:
             found = tuple(output.shape) if isinstance(output, Tensor) else type(output)
             raise ConfigError(
-                f"The policy must return {what} of shape {expected} for "
-                f"{len(states)} states, it returned {found}; correct its last layer."
+                f"The policy must return {what} {expected}, it returned {found}; mend it."
             )
         # One bad number spoils the sum; so does overflow, hence the second look.
-        if math.isfinite(output.sum().item()):
-            continue
-        if not bool(torch.isfinite(output).all()):
+        if not math.isfinite(output.sum().item()) and not bool(torch.isfinite(output).all()):
             bad = int((~torch.isfinite(output)).any(dim=1).nonzero()[0])
             raise ConfigError(
-                f"The policy must return finite {what}, it returned "
-                f"{output[bad].tolist()} at state {states[bad].tolist()}; lower the "
-                "learning rate or check its parameters."
+                f"The policy must return finite {what}, it returned {output[bad].tolist()} at "
+                f"state {states[bad].tolist()}; lower the learning rate or check its parameters."
             )
     return outputs

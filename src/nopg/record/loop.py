@@ -40,7 +40,7 @@ class Link:
         self._controls, self._tapped = Controls(), Controls()
         self._commands: deque[Command] = deque(maxlen=_MAX_COMMANDS)
         self._outbox: Outbox | None = None
-        self._is_news = self._is_closed = False
+        self._is_news = self._closed = False
         self._last_heard = -math.inf
 
     # The page's side.
@@ -48,7 +48,7 @@ class Link:
     def attach(self, page: Any) -> bool:
         """Claim the link for `page`; False if another one has it."""
         with self._changed:
-            if self._page is not None or self._is_closed:
+            if self._page is not None or self._closed:
                 return False
             self._page, self._last_heard = page, time.monotonic()
             self._is_news = self._outbox is not None
@@ -76,9 +76,7 @@ class Link:
     def news(self, page: Any) -> Outbox | None:
         """Wait for the next thing to show; None when nothing will come any more."""
         with self._changed:
-            self._changed.wait_for(
-                lambda: self._is_news or self._is_closed or self._page is not page
-            )
+            self._changed.wait_for(lambda: self._is_news or self._closed or self._page is not page)
             if self._page is not page or not self._is_news:
                 return None
             self._is_news = False
@@ -110,7 +108,7 @@ class Link:
     def close(self, patience: float = 2.0) -> Any:
         """End the connection; the page, if it stays for `patience` seconds."""
         with self._changed:
-            self._is_closed = True
+            self._closed = True
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._page is None, patience)
             return self._page
@@ -127,12 +125,7 @@ class Loop:
     """Steps the session at a fixed rate; a late step is not made up for."""
 
     def __init__(
-        self,
-        session: Session,  # the recording
-        link: Link,  # where the page is
-        *,
-        fps: float,  # steps per second
-        invite: Callable[[], None],  # shows the page's address
+        self, session: Session, link: Link, *, fps: float, invite: Callable[[], None]
     ) -> None:
         self._session, self._link = session, link
         self._fps, self._rate, self._invite = fps, fps, invite
@@ -180,6 +173,5 @@ class Loop:
         self._publish()
 
     def _publish(self) -> None:
-        text = status(self._session, fps=self._fps, rate=self._rate)
-        self._link.publish((text, self._frame))
+        self._link.publish((status(self._session, fps=self._fps, rate=self._rate), self._frame))
         self._published = time.monotonic()

@@ -34,9 +34,8 @@ def read_message(text: str | bytes) -> Controls | Command:
                 return Command(name)
         case {"type": "controls", "levels": list(levels), "label": label, **rest}:
             is_label = type(label) is int and 0 <= label < _MAX_LABELS  # a bool is none
-            is_fine = len(levels) <= _MAX_AXES and all(
-                type(x) in (int, float) and -1.0 <= x <= 1.0 for x in levels
-            )
+            are_levels = (type(x) in (int, float) and -1.0 <= x <= 1.0 for x in levels)
+            is_fine = len(levels) <= _MAX_AXES and all(are_levels)
             if is_fine and (is_label or label is None) and not rest:
                 return Controls(tuple(map(float, levels)), label)
     raise MalformedMessage

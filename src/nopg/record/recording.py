@@ -40,17 +40,11 @@ class RecordConfig:
 
     def __post_init__(self) -> None:
         if self.out.suffix != ".npz":
-            raise ConfigError(
-                f"`out` must be a file ending in .npz, got {self.out.name}; name it "
-                f"for example {self.out.stem or 'demonstrations'}.npz."
-            )
+            raise ConfigError(f"`out` must be a file ending in .npz, got {self.out.name}.")
         for name, (low, high) in _RANGES.items():
             value = getattr(self, name)
             if value is not None and not low <= value <= high:
-                raise ConfigError(
-                    f"`{name}` must lie between {low:g} and {high:g}, got {value}; "
-                    "pass a number of that range."
-                )
+                raise ConfigError(f"`{name}` must lie between {low:g} and {high:g}, got {value}.")
 
 
 def record(
@@ -65,16 +59,14 @@ def record(
         observations, actions = known_names(config.environment)
         teleop = _teleop(simulator, actions, config)
         (n_columns,) = simulator.observation_space.shape
-        is_continuous = isinstance(teleop, ContinuousTeleop)
         columns = {
             "observation_space": simulator.observation_space,
             "action_space": simulator.action_space,
             "observation_names": fitting(observations, n_columns, "s"),
-            "action_names": teleop.names if is_continuous else ("action",),
+            "action_names": teleop.names if isinstance(teleop, ContinuousTeleop) else ("action",),
         }
         # Beside the file, because the file itself is replaced at every save.
-        beside = path.with_name(f".{path.name}.lock")
-        with exclusive(beside, str(path), "recorder"):
+        with exclusive(path.with_name(f".{path.name}.lock"), str(path), "recorder"):
             file = Demonstrations(path, columns)
             session = Session(
                 simulator, teleop, file, seed=config.seed, wanted=config.episodes, announce=announce
@@ -109,7 +101,6 @@ def _teleop(simulator: Simulator, names: Names, config: RecordConfig) -> Teleop:
         return DiscreteTeleop(space, names)
     if not isinstance(space, Box):
         raise ConfigError(
-            f"The action space must be a Box vector or Discrete, got {space}; wrap the "
-            "environment so that it has one of these."
+            f"The action space must be a Box vector or Discrete, got {space}; wrap it."
         )
     return ContinuousTeleop(space, names, seconds=1.0 / (config.fps or simulator.fps))

@@ -57,8 +57,7 @@ class Ticket:
 
     def is_valid(self, offered: str) -> bool:
         """Whether `offered` opens the recorder; it stays valid."""
-        known = self.current.encode()
-        return hmac.compare_digest(known, offered.encode(errors="replace"))
+        return hmac.compare_digest(self.current.encode(), offered.encode(errors="replace"))
 
 
 def _answers(port: int) -> Callable[[ServerConnection, Request], Response | None]:
@@ -67,9 +66,8 @@ def _answers(port: int) -> Callable[[ServerConnection, Request], Response | None
     sources = " ".join(f"ws://{host}" for host in hosts)
     security = {
         "Content-Security-Policy": (
-            "default-src 'none'; script-src 'self'; style-src 'self'; "
-            f"img-src 'self'; connect-src 'self' {sources}; base-uri 'none'; "
-            "form-action 'none'; frame-ancestors 'none'"
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src "
+            f"'self' {sources}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
         ),
         "X-Content-Type-Options": "nosniff",
         "X-Frame-Options": "DENY",
@@ -122,8 +120,7 @@ def _talk(websocket: ServerConnection, link: Link, ticket: Ticket, welcome: dict
         if not link.attach(websocket):  # the ticket stays good until the other has gone
             return websocket.close(TAKEN)
         try:
-            greeting = {**welcome, "ticket": ticket.renew()}
-            websocket.send(json.dumps(greeting, allow_nan=False))
+            websocket.send(json.dumps({**welcome, "ticket": ticket.renew()}, allow_nan=False))
             Thread(target=_show, args=(websocket, link), daemon=True).start()
             for message in websocket:
                 link.put(read_message(message))
@@ -153,10 +150,7 @@ def bind(port: int) -> socket.socket:
     try:
         return socket.create_server((LOOPBACK, port))
     except OSError as error:
-        raise ConfigError(
-            f"`port` must be free on {LOOPBACK}, {port} is not ({error.strerror}); "
-            "choose another, or 0 for any."
-        ) from error
+        raise ConfigError(f"`port` {port} is not free ({error.strerror}); 0 takes any.") from error
 
 
 @contextmanager

@@ -33,8 +33,7 @@ class Demonstrations:
     def __init__(self, path: Path, columns: Mapping[str, Any]) -> None:
         if path.exists():
             raise ConfigError(
-                f"`{path}` must not exist, a recording never overwrites; choose "
-                "another name, and join the two with nopg.data.merge."
+                f"`{path}` must not exist, a recording never overwrites; name another and merge."
             )
         self.path, self.columns = path, columns  # names and spaces
         self._episodes: list[Episode] = []
@@ -92,8 +91,7 @@ class Command(StrEnum):
 
 def start_seed(seed: int, start: int) -> int:
     """The seed of start number `start`: with it an episode can be replayed exactly."""
-    sequence = np.random.SeedSequence(seed, spawn_key=(start,))
-    return int(sequence.generate_state(1)[0])
+    return int(np.random.SeedSequence(seed, spawn_key=(start,)).generate_state(1)[0])
 
 
 class Session:

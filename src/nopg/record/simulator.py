@@ -65,14 +65,9 @@ class Simulator:
                 f"step failed ({type(error).__name__}: {error}); repair it."
             ) from error
         self._observation = self._vector(observation)
-        return Transition(
-            before,
-            action if isinstance(action, int) else applied.astype(np.float64),
-            float(reward),
-            self._observation,
-            bool(terminated),
-            bool(truncated),
-        )
+        taken = action if isinstance(action, int) else applied.astype(np.float64)
+        ends = (bool(terminated), bool(truncated))
+        return Transition(before, taken, float(reward), self._observation, *ends)
 
     def frame(self) -> NDArray[np.uint8]:
         """The present picture, (height, width, 3)."""

@@ -33,30 +33,27 @@ class Controls:
 
 
 class ContinuousTeleop:
-    """Continuous actions: hands push each axis, a ramp limits its speed."""
+    """Continuous actions: hands push each axis, a ramp limits its speed in steps of `seconds`."""
 
     kind = "continuous"
 
     def __init__(
         self,
-        space: Box,  # the action space, a vector
-        names: Names = (),  # names that are known of its columns
+        space: Box,
+        names: Names = (),
         *,
-        seconds: float,  # environment time of one step
+        seconds: float,
         rise: float = RISE,
         fall: float = FALL,
     ) -> None:
         if len(space.shape) != 1:
-            raise ConfigError(
-                f"A continuous action must be a vector, got {space}; wrap the "
-                "environment with gymnasium.wrappers.TransformAction."
-            )
+            raise ConfigError(f"A continuous action must be a vector, got {space}; flatten it.")
         (n_axes,) = space.shape
         bounds = np.stack([space.low, space.high]).astype(np.float64)  # (2, d_a)
         unlimited = ~np.isfinite(bounds) | (np.abs(bounds) > _UNBOUNDED)
         self._low, self._high = np.where(unlimited, [[-1.0], [1.0]], bounds)
         self._rest = np.clip(0.0, self._low, self._high)  # (d_a,)
-        self._rise, self._fall, self._seconds = rise, fall, seconds
+        self._rise, self._fall, self._step = rise, fall, seconds
         self.names = fitting(names, n_axes, "a")
         self._levels = np.zeros(n_axes)  # where the ramp stands, in [-1, 1]
 
@@ -74,9 +71,7 @@ class ContinuousTeleop:
         """The ramped action in the units of the environment, (d_a,)."""
         for axis, level in enumerate(self._levels.tolist()):
             target = controls.levels[axis] if axis < len(controls.levels) else 0.0
-            self._levels[axis] = ramped(
-                level, target, self._seconds, rise=self._rise, fall=self._fall
-            )
+            self._levels[axis] = ramped(level, target, self._step, rise=self._rise, fall=self._fall)
         reach = np.where(self._levels > 0, self._high - self._rest, self._rest - self._low)
         return np.asarray(self._rest + reach * self._levels)
 
@@ -92,10 +87,7 @@ class DiscreteTeleop:
 
     def __init__(self, space: Discrete, names: Names = ()) -> None:
         if int(space.start) != 0:
-            raise ConfigError(
-                f"A discrete action must have labels 0, 1, 2, ..., got {space}; wrap "
-                "the environment with gymnasium.wrappers.TransformAction."
-            )
+            raise ConfigError(f"Labels of an action must be 0, 1, 2, ..., got {space}; shift them.")
         self.names = fitting(names, int(space.n), "")
         self._idle: int | None = 1 if len(self.names) == 3 else None
         if "none" in self.names:
@@ -149,6 +141,4 @@ def known_names(env_id: str) -> tuple[Names, Names]:
 
 def fitting(names: Names, count: int, prefix: str) -> Names:
     """The known names if there are `count` of them, else numbers after `prefix`."""
-    if len(names) == count:
-        return names
-    return tuple(f"{prefix}{i}" for i in range(count))
+    return names if len(names) == count else tuple(f"{prefix}{i}" for i in range(count))

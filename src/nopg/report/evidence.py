@@ -113,8 +113,7 @@ def predicted_paths(rollouts: Rollouts, n_paths: int = N_PATHS) -> PredictedPath
     n_places, n_starts = rollouts.states.shape[1], len(rollouts.initial)
     n_paths = min(n_paths, n_places) if is_path else n_paths
     shares = (np.arange(n_paths) + 0.5) / n_paths
-    length = len(rollouts.weights)
-    states = np.full((n_paths, length + 1, rollouts.states.shape[2]), np.nan)
+    states = np.full((n_paths, len(rollouts.weights) + 1, rollouts.states.shape[2]), np.nan)
     chosen = (shares * (n_places if is_path else n_starts)).astype(np.int64)
     # Paths are in the order of the starts, once for each of two models, and where the system is
     # noisy several from each start.
@@ -126,8 +125,7 @@ def predicted_paths(rollouts: Rollouts, n_paths: int = N_PATHS) -> PredictedPath
         else:
             drawn = np.searchsorted(np.cumsum(weights), shares)
             goes_on = drawn < n_places
-        places = rollouts.states[step % len(rollouts.states)]
-        states[goes_on, step + 1] = places[drawn[goes_on]]
+        states[goes_on, step + 1] = rollouts.states[step % len(rollouts.states)][drawn[goes_on]]
     return PredictedPaths(states, np.append(1.0, rollouts.running), is_path)
 
 

@@ -62,16 +62,14 @@ def replay_table(replay: Replay) -> str:
         worst = replay.names[int(replay.errors[i].argmax())]
         held, ratio = replay.coverage[i].mean(), replay.relative[i]
         rows.append([label, f"{replay.n_starts[i]:,}", f"{held:.0%}", f"{ratio:.2f}", worst])
-    heads = ["after", "starts", "in 90% bands", "error", "worst"]
-    return table(heads, rows)
+    return table(["after", "starts", "in 90% bands", "error", "worst"], rows)
 
 
 def suggestion_table(suggestion: Suggestion) -> str:
     """Steps to record next: where to be and what to do."""
     columns = [suggestion.table[name] for name in suggestion.names]
-    gains = -np.diff(suggestion.remaining, prepend=1.0)
     found: dict[tuple[str, ...], list[float]] = {}  # noise may ask for a step twice
-    for *row, gain in zip(*columns, gains, strict=True):
+    for *row, gain in zip(*columns, -np.diff(suggestion.remaining, prepend=1.0), strict=True):
         found.setdefault(tuple(number(float(x), 3) for x in row), []).append(gain)
     rows = [[*row, str(len(each)), f"{sum(each):.1%}"] for row, each in found.items()]
     return table([*suggestion.names, "times", "narrows by"], rows)
@@ -110,9 +108,7 @@ def facts(entries: Iterable[tuple[str, Any]]) -> str:
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table that scrolls by itself where it is too wide."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
-    )
+    body = "".join("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in row) + "</tr>" for row in rows)
     return (
         f'<div class="scroll" tabindex="0"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"

@@ -108,9 +108,7 @@ def _angle_name(names: list[str]) -> str:
         .strip(" _()")
         for name in names
     }  # fmt: skip
-    if len(bare) > 1:
-        return f"angle of ({names[0]}, {names[1]})"
-    return bare.pop() or "angle"
+    return f"angle of ({names[0]}, {names[1]})" if len(bare) > 1 else bare.pop() or "angle"
 
 
 def _range(values: FloatArray) -> tuple[float, float]:
@@ -145,14 +143,13 @@ def planes(evidence: Evidence, axes: tuple[Coordinate, ...], held: FloatArray) -
         drawn = (axes[x],) if y is None else (axes[x], axes[y])
         states = _grid(drawn, held, side)
         shape = (1 if y is None else side, side)
-        layers = _policy_layers(evidence.policy, states)
         plane = Plane(
             x=x,
             y=y,
             value=_values(evidence, drawn, held, side, value_side).reshape(shape),
             visits=_visits(evidence.visited, drawn, side),
             untried=untried_at(evidence.policy, states).reshape(shape),
-            actions=layers.reshape(-1, *shape),
+            actions=_policy_layers(evidence.policy, states).reshape(-1, *shape),
         )
         found.append(plane)
     return found

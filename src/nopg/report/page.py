@@ -45,10 +45,8 @@ def write_report(
         NopgError: If the file cannot be written.
     """
     path = Path(path)
-    evidence = gather(policy)
-    page = report_page(evidence, title, origin)
     # A name may hold half a character, which no file can: it becomes a question mark.
-    content = page.encode(errors="replace")
+    content = report_page(gather(policy), title, origin).encode(errors="replace")
     write_atomically(path, lambda stream: stream.write(content))
     return path
 
@@ -116,8 +114,7 @@ def _settings(evidence: Evidence, origin: Mapping[str, Any]) -> str:
     parts = ["<h3>Settings</h3>", fragments.facts(policy.settings.items())]
     if not evidence.is_by_models:
         h, names = policy.bandwidths, (*data.observation_names, *data.action_names)
-        widths = [fragments.number(x) for x in (*h.state, *h.action)]
-        rows = zip(names, widths, strict=True)
+        rows = zip(names, [fragments.number(x) for x in (*h.state, *h.action)], strict=True)
         parts += ["<h3>Bandwidths</h3>", fragments.table(["column", "width"], rows)]
     parts += ["<h3>Origin</h3>", fragments.facts(facts.items())]
     return "".join(parts)

@@ -72,8 +72,7 @@ def most_telling(found: list[Plane]) -> tuple[int, int | None]:
 
 def packed(values: Any) -> str:
     """An array as little-endian float32 in base64."""
-    numbers = np.ascontiguousarray(values, dtype="<f4")
-    return base64.b64encode(numbers.tobytes()).decode()
+    return base64.b64encode(np.ascontiguousarray(values, dtype="<f4").tobytes()).decode()
 
 
 def _action(evidence: Evidence) -> dict[str, Any]:
@@ -105,7 +104,6 @@ def _samples(evidence: Evidence, axes: tuple[Coordinate, ...]) -> dict[str, Any]
     if len(data) > MOST_SAMPLES:
         generator = Seed(evidence.policy.seed).numpy("report-samples")
         rows = np.sort(generator.choice(len(data), MOST_SAMPLES, replace=False))
-    actions = data.actions.reshape(len(data), -1)[rows]
     return {
         # A reward that never changes has nothing to show.
         "colour": "reward" if np.ptp(data.rewards) > 0.0 else "action",
@@ -113,7 +111,7 @@ def _samples(evidence: Evidence, axes: tuple[Coordinate, ...]) -> dict[str, Any]
         "at": [packed(axis.of(data.observations[rows])) for axis in axes],
         "to": [packed(axis.of(data.next_observations[rows])) for axis in axes],
         "reward": packed(data.rewards[rows]),
-        "action": [packed(column) for column in actions.T],
+        "action": [packed(column) for column in data.actions.reshape(len(data), -1)[rows].T],
     }
 
 
@@ -160,12 +158,10 @@ def _curve(evidence: Evidence) -> dict[str, Any] | None:
     if len(updates) > MOST_UPDATES:
         even = np.linspace(0, len(updates) - 1, MOST_UPDATES).round().astype(int)
         updates = [updates[i] for i in even]
+    found = evidence.evaluators().items()
     return {
         "step": [one.step for one in updates],
         "value": [one.objective for one in updates],
         "band": [one.certificate for one in updates],
-        "evaluations": [
-            {"name": f"{name}, measured", "step": at, "value": values}
-            for name, (at, values) in evidence.evaluators().items()
-        ],
+        "evaluations": [{"name": f"{n}, measured", "step": t, "value": v} for n, (t, v) in found],
     }

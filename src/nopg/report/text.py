@@ -21,16 +21,11 @@ def words(evidence: Evidence) -> dict[str, str]:
     if data.episodes is not None:
         rows += f" in {counted(data.n_episodes, 'episode')}"
     ended = np.nonzero(evidence.paths.running <= 0.5)[0]
-    ends = f" Half of them have ended after {ended[0]} steps." if len(ended) else ""
-    is_searched = policy.search is not None
-    return {
-        "level": verdict.level,
-        "headline": verdict.headline,
-        "reason": verdict.reason,
-        "advice": verdict.advice,
+    said = {name: getattr(verdict, name) for name in ("level", "headline", "reason", "advice")}
+    return said | {
         "chooses": ", ".join(data.action_names[:4]),
         "rows": rows,
-        "by": "a search (nopg learn)" if is_searched else policy.algorithm,
+        "by": "a search (nopg learn)" if policy.search is not None else policy.algorithm,
         "evaluator": EVALUATORS[evidence.estimate.by],
         "value": number(float(evidence.estimate.value)),
         "interval": interval_of(evidence),
@@ -38,7 +33,7 @@ def words(evidence: Evidence) -> dict[str, str]:
         "gamma": number(policy.gamma),
         "far": f"{1.0 / (1.0 - policy.gamma):.0f}",
         "paths": of_paths(evidence),
-        "ended": ends,
+        "ended": f" Half of them have ended after {ended[0]} steps." if len(ended) else "",
         "replay": of_replay(evidence.grounds.replay),
         "next": of_next(evidence),
         "learning": of_training(evidence),

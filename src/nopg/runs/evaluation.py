@@ -97,8 +97,7 @@ def _measured(policy: FittedPolicy, env: gymnasium.Env[Any, Any], seed: int) -> 
     rows = [*one_episode(env, policy, seed, deterministic=True)]
     rewards = np.array([row[2] for row in rows])
     weights = policy.gamma ** np.arange(len(rows))
-    discounted = float(weights @ rewards)
-    return Episode(seed, float(rewards.sum()), discounted, len(rows), rows[-1][4])
+    return Episode(seed, float(rewards.sum()), float(weights @ rewards), len(rows), rows[-1][4])
 
 
 def make_env(env_id: str, **options: Any) -> gymnasium.Env[Any, Any]:
@@ -139,14 +138,10 @@ def _require_fit(policy: FittedPolicy, env: gymnasium.Env[Any, Any]) -> None:
     names, width = policy.observation_names, flatdim(env.observation_space)
     if names is not None and width != len(names):
         raise ConfigError(
-            "The environment must have the observations of the data "
-            f"({', '.join(names)}), it has {width} numbers; choose another `env_id`."
+            f"The environment must have {', '.join(names)}, it has {width} numbers; choose another."
         )
     own, wanted = policy.action_space, env.action_space
     n = getattr(own, "n", None)
     fits = wanted.shape == own.shape if n is None else getattr(wanted, "n", 0) >= n
     if not fits:
-        raise ConfigError(
-            f"The environment must take the policy's actions ({own}), it takes "
-            f"{wanted}; choose another `env_id`."
-        )
+        raise ConfigError(f"The environment must take {own}, it takes {wanted}; choose another.")

@@ -85,8 +85,7 @@ def start(
         model.find_start(n_updates, progress=monitoring.progress)
         config = RunConfig.of(fitted, n_updates, evaluate_every)
         fitted.save(path / "initial.nopg")
-        run = RunFolder.create(path, config)
-        _train(run, model, monitoring, None)
+        _train(RunFolder.create(path, config), model, monitoring, None)
     return fitted
 
 
@@ -123,11 +122,9 @@ def resume(
     return model.fitted
 
 
-def _train(
-    run: RunFolder, model: NOPG, monitoring: Monitoring, state: TrainingState | None
-) -> None:
+def _train(run: RunFolder, model: NOPG, monitoring: Monitoring, last: TrainingState | None) -> None:
     """Train to the end, or until somebody stops it, writing the folder on the way."""
-    training = model.training(run.config.n_updates, state)
+    training = model.training(run.config.n_updates, last)
     kept, kept_at = len(training.history), time.monotonic()
 
     def checkpoint() -> None:
@@ -168,11 +165,9 @@ def _train(
 
 @contextmanager
 def _interruptible() -> Iterator[threading.Event]:
-    """Collect SIGINT and SIGTERM while the block runs; the event is set by the first.
-
-    From an update that is cut in the middle nothing can go on to the same bits. A second signal is
-    Python's own, and stops at once.
-    """
+    """Collect SIGINT and SIGTERM while the block runs; the event is set by the first."""
+    # From an update that is cut in the middle nothing can go on to the same bits. A second signal
+    # is Python's own, and stops at once.
     requested = threading.Event()
 
     def request(signum: int, frame: FrameType | None) -> None:
@@ -191,9 +186,7 @@ def _interruptible() -> Iterator[threading.Event]:
 
 
 @contextmanager
-def _curves(
-    folder: Path, first_step: int, *, is_wanted: bool
-) -> Iterator[Callable[[Update], None]]:
+def _curves(folder: Path, first: int, *, is_wanted: bool) -> Iterator[Callable[[Update], None]]:
     """What logs an update for `tensorboard --logdir runs`, where that is wanted."""
     if not is_wanted:
         yield lambda update: None
@@ -201,7 +194,7 @@ def _curves(
     require_extra("tensorboard", "tensorboard")
     writing = require_extra("torch.utils.tensorboard.writer", "tensorboard")
     # What an interrupted run logged beyond its checkpoint is not shown twice.
-    made = writing.SummaryWriter(str(folder / "tensorboard"), purge_step=first_step)
+    made = writing.SummaryWriter(str(folder / "tensorboard"), purge_step=first)
     with closing(made) as board:
 
         def log(update: Update) -> None:

@@ -140,12 +140,8 @@ class RunFolder:
         settings = dict(self.config.settings)
         with reading(self.path / "run.json", "a record of how the run is trained"):
             kind = settings.pop("policy")
-            model = NOPG(
-                kind if policy is None else policy,
-                bandwidths=base.bandwidths,
-                action_space=base.action_space,
-                **settings,
-            )
+            settings |= {"bandwidths": base.bandwidths, "action_space": base.action_space}
+            model = NOPG(kind if policy is None else policy, **settings)
         fitted = model.prepare(base.data, base.initial_states)
         fitted.policy.load_state_dict(base.policy.state_dict())
         return model
@@ -219,11 +215,10 @@ def write_checkpoint(folder: Path, history: History, state: TrainingState | None
     """Keep the updates so far, and where training stands if it can be resumed."""
     columns = [history[name] for name in _NUMBERS]
     names = ("policy", "ascent", "draws")
-    where = None if state is None else {name: getattr(state, name) for name in names}
     parts = {
         "updates": torch.tensor(columns, dtype=torch.float64),  # (fields, n)
         "evaluations": {str(u.step): u.evaluations for u in history if u.evaluations},
-        "state": where,
+        "state": None if state is None else {name: getattr(state, name) for name in names},
     }
     content = to_bytes(parts)
     write_atomically(folder / CHECKPOINT, lambda stream: stream.write(content))
@@ -232,14 +227,12 @@ def write_checkpoint(folder: Path, history: History, state: TrainingState | None
 def read_checkpoint(folder: Path) -> tuple[History, TrainingState | None]:
     """The updates of a run, and the state after the last one if there is any."""
     path = folder / CHECKPOINT
-    content = read_plain(path, MAX_BYTES)
     with reading(path, "a checkpoint of this run"):
-        parts = from_bytes(content)
+        parts = from_bytes(read_plain(path, MAX_BYTES))
         history = History(_updates(parts["updates"].tolist(), parts["evaluations"]))
         if parts["state"] is None:
             return history, None
-        so_far = History(history.updates, "interrupted")
-        state = TrainingState(**parts["state"], history=so_far)
+        state = TrainingState(**parts["state"], history=History(history.updates, "interrupted"))
         if state.step != len(history):
             raise ValueError(f"it is of step {state.step}")
         return history, state

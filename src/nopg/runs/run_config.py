@@ -62,8 +62,7 @@ class RunConfig:
         found = read_json(path)
         if found.get("format") != FORMAT:
             raise RunError(
-                f"`{path}` must be of format {FORMAT}, it is of format "
-                f"{found.get('format')!r}; use the nopg that wrote it."
+                f"`{path}` must be of format {FORMAT}, it is {found.get('format')!r}; use its nopg."
             )
         with reading(path, "a record of how the run is trained"):
             kinds = get_type_hints(cls)
@@ -99,8 +98,7 @@ def require_plain(path: Path) -> None:
 
 def reading(path: Path, what: str) -> AbstractContextManager[None]:
     """Turn what the block raises where `path` is not `what` into one sentence."""
-    advice = "it is damaged, or of another program or version"
-    return reading_file(path, what, advice, RunError)
+    return reading_file(path, what, "it is damaged, or of another program or version", RunError)
 
 
 def read_plain(path: Path, max_bytes: int) -> bytes:
@@ -111,9 +109,8 @@ def read_plain(path: Path, max_bytes: int) -> bytes:
 
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in an ordinary file."""
-    content = read_plain(path, MAX_JSON)
     with reading(path, "a JSON object"):
-        return parse_json(content)
+        return parse_json(read_plain(path, MAX_JSON))
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:

@@ -35,8 +35,7 @@ def start_search(
         if starts is not None:
             starts = np.asarray(starts, dtype=np.float64).tolist()
         # Written last: what is there is whole.
-        about = {"settings": settings, "initial_states": starts}
-        write_json(unfinished / SETTINGS, about)
+        write_json(unfinished / SETTINGS, {"settings": settings, "initial_states": starts})
         return _search(path)
 
 
@@ -45,9 +44,8 @@ def resume_search(path: Path) -> FittedPolicy:
     with locked(path):
         if not (path / FOLDER / SETTINGS).exists():
             raise RunError(
-                f"`{path}` must hold a search that is not done, there is none: it is "
-                "done, or was killed before it began; look at it with nopg report, or "
-                "begin with nopg learn DATA --out."
+                f"`{path}` must hold a search that is not done, it is done or was killed before it "
+                "began; look at it with nopg report, or begin with nopg learn DATA --out."
             )
         return _search(path)
 
@@ -68,8 +66,7 @@ def _search(path: Path) -> FittedPolicy:
             shutil.rmtree(folder, ignore_errors=True)
         raise
     is_begun = (path / "run.json").exists()  # killed between the two files below
-    config = RunConfig.of(policy)
-    run = RunFolder.open(path) if is_begun else RunFolder.create(path, config)
+    run = RunFolder.open(path) if is_begun else RunFolder.create(path, RunConfig.of(policy))
     run.finish(policy)
     shutil.rmtree(folder, ignore_errors=True)
     return policy

@@ -68,7 +68,7 @@ def test_a_misspelt_column_is_suggested(wrong: str, right: str) -> None:
 
 def test_unequal_successors_and_bad_options() -> None:
     table = {name: [0.5, 1.5] for name in ("x", "v", "y", "u", "r")}
-    with pytest.raises(DataError, match="must have the same columns, got 2 and 1"):
+    with pytest.raises(DataError, match="must have one width, got 2 and 1"):
         from_table(table, observations=["x", "v"], next_observations=["y"])
     with pytest.raises(ConfigError):
         ReadOptions(missing="guess")  # type: ignore[arg-type]

@@ -114,7 +114,7 @@ def test_hdf5_links_out_of_the_file_are_not_followed(tmp_path: Path) -> None:
             if name != "rewards":
                 file[name] = array
         file["rewards"] = h5py.ExternalLink(str(tmp_path / "other.h5"), "rewards")
-    with pytest.raises(DataError, match="'rewards' leads elsewhere"):
+    with pytest.raises(DataError, match="'rewards' leads out"):
         Dataset.load(tmp_path / "link.h5")
 
 
@@ -135,7 +135,7 @@ def test_hdf5_arrays_kept_in_other_files_are_not_read(tmp_path: Path) -> None:
                 file.create_virtual_dataset("rewards", layout)
             else:
                 file["rewards"] = h5py.SoftLink("/observations")
-        with pytest.raises(DataError, match="'rewards' leads elsewhere"):
+        with pytest.raises(DataError, match="'rewards' leads out"):
             Dataset.load(tmp_path / f"{kind}.h5")
 
 

@@ -96,8 +96,7 @@ def _duplicates(table: TransitionTable) -> Iterator[Diagnostic]:
     repeated = len(places) - len(np.unique(places, axis=0))
     if repeated:
         share = repeated / len(table)
-        rows = counted(repeated, "row")
-        yield diagnostic("duplicates", share <= 0.05, rows=rows, share=share)
+        yield diagnostic("duplicates", share <= 0.05, rows=counted(repeated, "row"), share=share)
 
 
 def _states(table: TransitionTable) -> Iterator[Diagnostic]:
@@ -126,11 +125,9 @@ def _rewards(table: TransitionTable) -> Iterator[Diagnostic]:
     values, counts = np.unique(table.rewards, return_counts=True)
     rare = len(table) - int(counts.max())
     if len(values) == 1:
-        has_ends = bool(table.terminations.any())
-        yield diagnostic("constant_reward", has_ends, value=values[0])
+        yield diagnostic("constant_reward", bool(table.terminations.any()), value=values[0])
     elif rare < 0.05 * len(table):
-        usual = values[counts.argmax()]
-        yield diagnostic("sparse_reward", rare >= 10, value=usual, rare=rare)
+        yield diagnostic("sparse_reward", rare >= 10, value=values[counts.argmax()], rare=rare)
 
 
 def _labels(table: TransitionTable) -> Iterator[Diagnostic]:

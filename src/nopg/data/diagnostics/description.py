@@ -97,16 +97,14 @@ class Description:
 
 def _wrapped(lead: str, sentence: str) -> list[str]:
     """Lines of at most 88 characters, the later ones indented under the first."""
-    indent = " " * len(lead)
-    return textwrap.wrap(sentence, 88, initial_indent=lead, subsequent_indent=indent)
+    return textwrap.wrap(sentence, 88, initial_indent=lead, subsequent_indent=" " * len(lead))
 
 
 def describe(table: TransitionTable, action_space: Space[Any] | None = None) -> Description:
     """Count and measure a data set, and say what that means."""
     weights = neighbour_weights(table)
-    space = action_space or table.action_space
     findings = [
-        *all_diagnostics(table, space, weights),
+        *all_diagnostics(table, action_space or table.action_space, weights),
         *hardware_diagnostics(table),
         *memory_diagnostics(table),
     ]
@@ -139,17 +137,10 @@ def columns(table: TransitionTable) -> tuple[Column, ...]:
         ("action", table.action_names, actions.T),
         ("reward", ("reward",), table.rewards[None]),
     ]
-    return tuple(
-        Column(
-            name,
-            part,
-            low=float(x.min()),
-            median=float(np.median(x)),
-            mean=float(x.mean()),
-            high=float(x.max()),
-            std=float(x.std()),
-            n_distinct=len(np.unique(x)),
-        )
-        for part, names, values in parts
-        for name, x in zip(names, values, strict=True)
-    )
+    found = []
+    for part, names, values in parts:
+        for name, x in zip(names, values, strict=True):
+            numbers = (x.min(), np.median(x), x.mean(), x.max(), x.std())
+            low, median, mean, high, std = (float(number) for number in numbers)
+            found.append(Column(name, part, low, median, mean, high, std, len(np.unique(x))))
+    return tuple(found)

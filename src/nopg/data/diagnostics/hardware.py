@@ -38,9 +38,8 @@ def hardware_diagnostics(table: TransitionTable) -> Iterator[Diagnostic]:
 
 def _resolution(values: FloatArray) -> float | None:
     """The step in which a column counts, None if it does not."""
-    distinct = np.unique(values)
     span = float(np.ptp(values))
-    gaps = np.diff(distinct)
+    gaps = np.diff(np.unique(values))
     gaps = gaps[gaps > 1e-9 * span]  # less is how numbers are rounded
     if span == 0 or not 6 <= len(gaps) < 0.5 * len(values):
         return None
@@ -73,8 +72,7 @@ def _stuck(
         held, loose = values[stands[rests]], values[~stands[rests]]
         # The chance that an action that breaks loose is larger than one that does not.
         if np.searchsorted(np.sort(held), loose).mean() > _TOLD * len(held):
-            least = float(np.quantile(held, 0.95))
-            found = {"name": name, "action": action, "least": least}
+            found = {"name": name, "action": action, "least": float(np.quantile(held, 0.95))}
             yield diagnostic("stiction", share=stands.mean(), **found)
 
 
@@ -82,8 +80,7 @@ def _dead_bands(
     now: FloatArray, moved: FloatArray, actions: FloatArray, table: TransitionTable
 ) -> Iterator[Diagnostic]:
     """Small actions without effect, beside a quadratic of the states."""
-    scale = np.where(now.std(axis=0) > 0, now.std(axis=0), 1.0)
-    scaled = (now - now.mean(axis=0)) / scale
+    scaled = (now - now.mean(axis=0)) / np.where(now.std(axis=0) > 0, now.std(axis=0), 1.0)
     smooth = np.column_stack([np.ones(len(now)), scaled, scaled**2])
     unit = np.abs(actions).max(axis=0)
     sizes = actions / np.where(unit > 0, unit, 1.0)

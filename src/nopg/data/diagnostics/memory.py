@@ -59,12 +59,9 @@ def find_memory(table: TransitionTable) -> Memory:
     claims = [memory for memory in dict.fromkeys((late, hidden)) if memory.history]
     if not claims:
         return max(found, key=lambda memory: memory.explained, default=_NOTHING)
-    return Memory(
-        late.action_steps,
-        hidden.observation_steps,
-        max(memory.explained for memory in claims),
-        " ".join(memory.sentence for memory in claims),
-    )
+    explained = max(memory.explained for memory in claims)
+    said = " ".join(memory.sentence for memory in claims)
+    return Memory(late.action_steps, hidden.observation_steps, explained, said)
 
 
 def memory_diagnostics(table: TransitionTable) -> Iterator[Diagnostic]:

@@ -40,8 +40,7 @@ class Sequences:
         stretches = np.cumsum(is_first) - 1
         positions = np.arange(len(order)) - np.flatnonzero(is_first)[stretches]
         actions = _standardised(state_actions(table)[order, states.shape[1] :])
-        parts = _standardised(states), actions, reached - states
-        return cls(*parts, stretches, positions)
+        return cls(_standardised(states), actions, reached - states, stretches, positions)
 
     def draw(self, lag: int, generator: np.random.Generator) -> IntArray:
         """Rows that have `lag` rows before them, whole blocks if there are many."""
@@ -120,8 +119,7 @@ class GaussianRegression:
         bounds = [*[(-1.5, 4.0)] * d, (-4.0, 2.0), (-6.0, 0.5)]
         # From short lengths and little noise, lest corners be taken for noise.
         start = np.log([1.0] * d + [0.5, 0.05])
-        options = {"maxiter": 40}
-        found = minimize(cost, start, jac=True, bounds=bounds, options=options)
+        found = minimize(cost, start, jac=True, bounds=bounds, options={"maxiter": 40})
         *logs, scale, noise = np.exp(found.x)
         return cls(np.array(logs), float(scale), float(noise))
 
@@ -164,8 +162,7 @@ def residuals(sequences: Sequences, lag: int, least: float) -> Iterator[Residual
             continue
         errors, is_known = _held_out(process, inputs, targets, folds, generator)
         if is_known.sum() >= _FEWEST and len(np.unique(folds[is_known])) > 1:
-            known = without_far(errors)[is_known]
-            yield Residuals(column, rows[is_known], known, folds[is_known])
+            yield Residuals(column, rows[is_known], without_far(errors)[is_known], folds[is_known])
 
 
 def _least_linear(inputs: FloatArray, targets: FloatArray) -> list[int]:

@@ -26,12 +26,9 @@ _METADATA = "metadata"
 def write_npz(table: TransitionTable, path: Path) -> None:
     """Write every array, the names, the spaces and the notes."""
     if path.suffix.lower() != ".npz":
-        raise DataError(
-            f"The name of a data file to write must end in .npz, got `{path}`; give it that ending."
-        )
+        raise DataError(f"The name of a data file to write must end in .npz, got `{path}`.")
     arrays: dict[str, Any] = table.arrays() | {_METADATA: np.array(json.dumps(described(table)))}
-    save = partial(np.savez_compressed, allow_pickle=False, **arrays)
-    write_atomically(path, save)
+    write_atomically(path, partial(np.savez_compressed, allow_pickle=False, **arrays))
 
 
 def read_npz(path: Path, options: ReadOptions) -> dict[str, Any]:
@@ -43,8 +40,7 @@ def read_npz(path: Path, options: ReadOptions) -> dict[str, Any]:
         options.require_size(sum(members[name].file_size for name in named), path)
         arrays = {a: _read_array(archive, members[name]) for name, a in named.items()}
     stored = arrays.pop(_METADATA, None)
-    text = None if stored is None else str(stored)
-    return file_arguments(arrays, text, options, path)
+    return file_arguments(arrays, None if stored is None else str(stored), options, path)
 
 
 def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
@@ -97,10 +93,7 @@ def arrays_inside(file: Any, where: object) -> dict[str, Any]:
 
     culprit = file.visititems_links(leads_out)
     if culprit is not None:
-        raise DataError(
-            f"`{where}` must hold all its arrays itself, {culprit!r} leads elsewhere; "
-            "copy the data into one file."
-        )
+        raise DataError(f"`{where}` must hold all its arrays, {culprit!r} leads out; copy it in.")
     return found
 
 
@@ -114,10 +107,7 @@ def unpacked_bytes(node: Any) -> int:
     for i in range(node.id.get_num_chunks() if packers else 0):
         stored = node.id.get_chunk_info(i)
         if len(packers) > 1 or packers[0] not in _RATIO:
-            raise DataError(
-                f"Array {node.name!r} must be packed once, by gzip or lzf, it has the "
-                f"filters {filters}; write it again."
-            )
+            raise DataError(f"Array {node.name!r} must have gzip or lzf alone, it has {filters}.")
         if stored.size * _RATIO[packers[0]] > max(chunk, _SMALL):
             _require_chunk(node, stored.chunk_offset, chunk)
     return int(max(math.prod(node.shape) * node.dtype.itemsize, chunk))
@@ -133,7 +123,4 @@ def _require_chunk(node: Any, offset: tuple[int, ...], n_bytes: int) -> None:
         found += len(unpacking.decompress(packed, _SMALL))
         packed = unpacking.unconsumed_tail
         if found > n_bytes + _CHECKSUM:
-            raise DataError(
-                f"Chunks of array {node.name!r} must unpack to {n_bytes:,} bytes, one "
-                "goes on; the file is damaged, or made to fill the memory."
-            )
+            raise DataError(f"Array {node.name!r} must unpack to {n_bytes:,} bytes, it goes on.")

@@ -65,16 +65,14 @@ def dataset_arguments(
     parts["episodes"] = as_episodes(parts["episodes"])
     for flags in ("terminations", "truncations"):
         parts[flags] = as_flags(flags, parts[flags], len(states))
-    rows, notes = _add_successors(parts, options)
+    rows, notes = _successors(parts, options)
     said = _drop_missing(parts, rows, options)
     if options.is_discrete is not None:
         parts["actions"] = _of_kind(parts["actions"], options.is_discrete)
     if callable(options.reward):
         said += ("The rewards are a function of (s, a, s').",)
-        given = (parts[name] for name in (*ARRAYS[:2], "next_observations"))
-        values = options.reward(*given)
-        n = len(parts["observations"])
-        parts["rewards"] = one_per_row("A reward function", values, n)
+        values = options.reward(*(parts[name] for name in (*ARRAYS[:2], "next_observations")))
+        parts["rewards"] = one_per_row("A reward function", values, len(parts["observations"]))
     stated = dict(metadata or {})
     for space in ("observation_space", "action_space"):
         if getattr(options, space) is not None:
@@ -82,16 +80,13 @@ def dataset_arguments(
     return parts | stated | {"notes": (*stated.get("notes", ()), *notes, *said)}
 
 
-def _add_successors(
-    parts: dict[str, Any], options: ReadOptions
-) -> tuple[IntArray, tuple[str, ...]]:
+def _successors(parts: dict[str, Any], options: ReadOptions) -> tuple[IntArray, tuple[str, ...]]:
     """Fill in s' from the following rows where there is none; apply the time limit."""
     states, episodes = parts["observations"], parts["episodes"]
     flags = parts["terminations"], parts["truncations"]
     if parts["next_observations"] is not None:
-        parts["terminations"], parts["truncations"], notes = apply_time_limit(
-            episodes, *flags, options.time_limit
-        )
+        limited = apply_time_limit(episodes, *flags, options.time_limit)
+        parts["terminations"], parts["truncations"], notes = limited
         return np.arange(len(states)), notes
     # Rows without any action in which nothing was earned.
     actions = as_matrix("actions", parts["actions"], is_finite=False)
@@ -111,17 +106,15 @@ def _drop_missing(parts: dict[str, Any], rows: IntArray, options: ReadOptions) -
     empty = np.zeros(len(rows), dtype=bool)
     for name in ("observations", "actions", "rewards", "next_observations"):
         if parts[name] is not None:
-            values = as_matrix(name, parts[name], is_finite=False)
-            empty |= np.isnan(values).any(axis=1)
+            empty |= np.isnan(as_matrix(name, parts[name], is_finite=False)).any(axis=1)
     if not empty.any():
         return ()
     found = counted(int(empty.sum()), "row")
     if options.missing != "drop":
         raise DataError(
-            f"Every cell must hold a number, {found} had empty or NaN cells (counted "
-            f"from 1: {preview(rows[empty] + 1)}); repair them, leave them out with "
-            "missing='drop', or hold actions that were logged at another rate with "
-            "missing='hold'."
+            f"Every cell must hold a number, {found} had empty or NaN cells (counted from 1: "
+            f"{preview(rows[empty] + 1)}); repair them, leave them out with missing='drop', or "
+            "hold actions that were logged at another rate with missing='hold'."
         )
     for name, array in parts.items():
         parts[name] = None if array is None else np.asarray(array)[~empty]
@@ -135,7 +128,6 @@ def _of_kind(actions: Any, is_discrete: bool) -> NDArray[Any]:
     if values.shape[1] != 1 or not (values == np.round(values)).all():
         raise DataError(
             "A discrete action must be one column of labels 0, 1, 2, ..., got "
-            f"{counted(values.shape[1], 'column')} or fractions; pass "
-            "is_discrete=False."
+            f"{counted(values.shape[1], 'column')} or fractions; pass is_discrete=False."
         )
     return values[:, 0].astype(np.int64)

@@ -83,9 +83,8 @@ class TableColumn:
         if "_" in "".join(texts):
             row = next(i for i, text in enumerate(texts) if "_" in text)
             raise self._refusal(texts[row], row)
-        self.is_whole = self.is_whole and all(
-            text.lstrip("+-").isdigit() or text.lower() in _EMPTY for text in texts
-        )
+        digits = (text.lstrip("+-").isdigit() or text.lower() in _EMPTY for text in texts)
+        self.is_whole = self.is_whole and all(digits)
         return values
 
     def _number(self, text: str, row: int) -> float:
@@ -120,9 +119,8 @@ class TableColumn:
         shown = cell if len(cell) <= 30 else cell[:27] + "..."
         instead = " or pass time=''" if self._kind == "time" else ""
         return DataError(
-            f"Column {self._name!r} must hold {_WHAT[self._kind]}, row "
-            f"{self._n_rows + row + 1} has {shown!r}; correct the cell or choose other "
-            f"columns{instead}."
+            f"Column {self._name!r} must hold {_WHAT[self._kind]}, row {self._n_rows + row + 1} "
+            f"has {shown!r}; correct the cell or choose other columns{instead}."
         )
 
 

@@ -115,10 +115,7 @@ def _without_repeats(
         )
     found = counted(int(same.sum()), "row")
     if same.any() and options.repeated == "keep":
-        warn(
-            f"There must be one row per time, {found} repeat the one before; kept, "
-            "drop them with repeated='drop'."
-        )
+        warn(f"There must be one row per time, {found} repeat one; kept, unless repeated='drop'.")
     if not same.any() or options.repeated == "keep":
         return arrays, times, ids, ()
     kept = np.append(True, ~same)
@@ -141,9 +138,8 @@ def _sample_times(passed: FloatArray, options: ReadOptions) -> tuple[FloatArray,
         longest[:] = options.gap
     if options.resample is None and steps.max() > _ONE_RATE * steps.min():
         raise DataError(
-            "All episodes must have one sample time, found "
-            f"{steps.min():.3g} to {steps.max():.3g}; bring them to one with "
-            f"resample={steps.max():.3g}."
+            f"All episodes must have one sample time, found {steps.min():.3g} to "
+            f"{steps.max():.3g}; bring them to one with resample={steps.max():.3g}."
         )
     return steps, longest
 
@@ -152,14 +148,11 @@ def _said(step: float, jitter: float, n_gaps: int, n_restarts: int) -> tuple[str
     notes = [f"Sample time {step:.4g}, jitter {jitter:.1%}: deviation of the intervals."]
     if n_gaps:
         notes.append(
-            f"Gaps: {counted(n_gaps, 'interval')} far longer than the sample time; the "
-            "episode ends before, and a new one begins after."
+            f"Gaps: {counted(n_gaps, 'interval')} far longer than the sample time; the episode "
+            "ends before, and a new one begins after."
         )
     if n_restarts:
-        notes.append(
-            f"No episode column: the clock starts again {counted(n_restarts, 'time')}, "
-            "and an episode with it."
-        )
+        notes.append(f"No episode column: the clock starts again {counted(n_restarts, 'time')}.")
     return tuple(notes)
 
 
@@ -190,12 +183,10 @@ def hold_actions(arrays: Arrays) -> tuple[Arrays, BoolArray, tuple[str, ...]]:
     return {name: array[kept] for name, array in held.items()}, kept, (note,)
 
 
-def resampled(
-    arrays: Arrays, times: FloatArray, is_cut: BoolArray, step: float
-) -> tuple[Arrays, str]:
-    """Stretches of rows, cut at `is_cut` (n - 1,) and flags, on a grid of their own."""
+def resampled(arrays: Arrays, times: FloatArray, cut: BoolArray, step: float) -> tuple[Arrays, str]:
+    """Stretches of rows, cut at `cut` (n - 1,) and flags, on a grid of their own."""
     ended = sum(arrays[n][:, 0] for n in ("terminations", "truncations") if n in arrays)
-    is_end: BoolArray = np.append(is_cut, True) | (ended > 0)
+    is_end: BoolArray = np.append(cut, True) | (ended > 0)
     parts: dict[str, list[NDArray[Any]]] = {name: [] for name in arrays}
     first = 0
     for last in np.flatnonzero(is_end):
@@ -230,8 +221,7 @@ def resampled(
 def _summed(rewards: FloatArray, ends: FloatArray, grid: FloatArray) -> FloatArray:
     """What is earned in each step of the grid; the last keeps what is left, (T, 1)."""
     closing = np.append(rewards[:-1], np.nan_to_num(rewards[-1]))  # may be empty
-    total = np.append(0.0, np.cumsum(closing))
-    earned = np.interp(np.append(grid, np.inf), ends, total)
+    earned = np.interp(np.append(grid, np.inf), ends, np.append(0.0, np.cumsum(closing)))
     return np.asarray(np.diff(earned))[:, None]
 
 

@@ -41,8 +41,7 @@ class CsvFile(TableSource):
         self.names = tuple(name.strip() for name in header)
         if all(_is_number(name) for name in self.names):
             raise DataError(
-                f"The first line of `{path}` must name the columns, it holds numbers; "
-                "add a line of names."
+                f"The first line of `{path}` must name the columns, it holds numbers; add names."
             )
         self.numeric = frozenset(
             name
@@ -59,9 +58,8 @@ class CsvFile(TableSource):
                 for row, found in enumerate(map(len, chunk)):
                     if found != width:
                         raise DataError(
-                            f"Every row of `{self._path}` must have {width} cells as "
-                            f"its header does, row {n_rows + row + 1} has {found}; "
-                            "repair it."
+                            f"Every row of `{self._path}` must have {width} cells as its header "
+                            f"does, row {n_rows + row + 1} has {found}; repair it."
                         )
                 n_rows += len(chunk)
                 self._options.require_size(8 * n_rows * len(names), self._path)
@@ -99,14 +97,12 @@ def _lines(text: io.TextIOWrapper, path: Path, most: int) -> Iterator[str]:
     while line := text.readline(_LONGEST_LINE):
         if len(line) == _LONGEST_LINE and not line.endswith("\n"):
             raise DataError(
-                f"Lines of `{path}` must be shorter than {_LONGEST_LINE:,} characters, "
-                "one is longer; is this a CSV file?"
+                f"Lines of `{path}` must have under {_LONGEST_LINE:,} characters; is this a CSV?"
             )
         total += len(line)
         if total > most:
             raise DataError(
-                f"`{path}` must unpack to at most {most:,} characters, it goes on; "
-                "raise `max_bytes` if you trust the file."
+                f"`{path}` must unpack to at most {most:,} characters; raise `max_bytes` if it may."
             )
         yield line
 

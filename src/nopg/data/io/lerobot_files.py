@@ -15,12 +15,8 @@ from nopg.data.io.tables import TableSource, table_arguments
 from nopg.errors import require_extra
 
 INFO = Path("meta") / "info.json"
-_PARTS = {
-    "reward": "next.reward",
-    "episode": "episode_index",
-    "time": "timestamp",
-    "truncation": "next.done",
-}
+_PARTS = {"reward": "next.reward", "episode": "episode_index"}
+_PARTS |= {"time": "timestamp", "truncation": "next.done"}
 _LARGEST_INFO, _WIDEST = 2**24, 1024
 
 
@@ -68,8 +64,7 @@ class LeRobotFolder(TableSource):
                 for feature in features:
                     values = _flat(table[feature].combine_chunks())
                     own = self.columns_of[feature]
-                    matrix = values.reshape(len(table), len(own))
-                    cells |= dict(zip(own, matrix.T, strict=True))
+                    cells |= dict(zip(own, values.reshape(len(table), len(own)).T, strict=True))
             yield {name: cells[name] for name in names}
 
 
@@ -99,5 +94,4 @@ def _names(feature: str, about: Mapping[str, Any]) -> list[str]:
 
 
 def _reading(folder: Path) -> AbstractContextManager[None]:
-    what = f"a LeRobot data set with data/**/*.parquet and {INFO}"
-    return reading(folder, what, "fetch it anew")
+    return reading(folder, f"a LeRobot data set with data/**/*.parquet and {INFO}", "fetch it anew")

@@ -44,9 +44,7 @@ def load(source: str | Path, options: ReadOptions) -> dict[str, Any]:
         advice = "rename or convert it (Minari datasets are read by folder or id)"
         if path.suffix.lower() == ".npy":
             advice = "save the arrays by name with numpy.savez instead of numpy.save"
-        raise DataError(
-            f"The name of a data file must end in {', '.join(READERS)}, got `{path}`; {advice}."
-        )
+        raise DataError(f"A data file must end in {', '.join(READERS)}, got `{path}`; {advice}.")
     if not path.is_file():
         found = "something else" if path.exists() else "no such file"
         raise DataError(f"`{path}` must be a file, found {found}; check the path.")

@@ -61,8 +61,7 @@ def _variables(
     content: memoryview, path: Path, options: ReadOptions
 ) -> Iterator[tuple[str, NDArray[Any] | None]]:
     """Name and numbers of each variable in a file."""
-    ending = bytes(content[_HEADER - 4 : _HEADER])
-    order = {b"\x00\x01IM": "<", b"\x01\x00MI": ">"}.get(ending)
+    order = {b"\x00\x01IM": "<", b"\x01\x00MI": ">"}.get(bytes(content[_HEADER - 4 : _HEADER]))
     if order is None:
         raise ValueError("it does not begin as such files do")
     total = len(content)
@@ -116,7 +115,6 @@ def _matrices(
         kind, stored = next(parts)
         values = np.frombuffer(stored, order + _NUMBERS[kind])
         if values.size:
-            numbers = values.reshape(shape, order="F")
-            yield called, numbers.astype(_CLASSES[what & 0xFF])
+            yield called, values.reshape(shape, order="F").astype(_CLASSES[what & 0xFF])
     elif called:  # what has no name is MATLAB's own
         yield called, None

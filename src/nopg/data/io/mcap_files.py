@@ -56,8 +56,7 @@ class McapFile(TableSource):
             own.setdefault(self._topic_of[name], []).append(name)
         for topic, time, cells in self._messages(set(own)):
             times.setdefault(topic, []).append(time)
-            found = [cells.get(name, np.nan) for name in own[topic]]
-            rows.setdefault(topic, []).append(found)
+            rows.setdefault(topic, []).append([cells.get(name, np.nan) for name in own[topic]])
         states = [n for n in self._options.observations or () if n in self._topic_of]
         busiest = max(own, key=lambda topic: self._counts[topic])
         leader = self._topic_of[states[0]] if states else busiest
@@ -102,8 +101,7 @@ class McapFile(TableSource):
                         continue
                     if number not in decoders:
                         schema = schemas.get(channel.schema_id)
-                        is_ros = coding == "cdr"
-                        found = ros2.decoder_for("cdr", schema) if is_ros else parse_json
+                        found = ros2.decoder_for("cdr", schema) if coding == "cdr" else parse_json
                         if found is None:
                             raise ValueError(f"nothing says what {channel.topic} is")
                         decoders[number] = found
@@ -121,8 +119,7 @@ class McapFile(TableSource):
                     yield record
                     continue
                 self._options.require_size(record.uncompressed_size, self._path)
-                content = _unpacked(record)
-                plain = replace(record, compression="", data=content)
+                plain = replace(record, compression="", data=_unpacked(record))
                 yield from reader.breakup_chunk(plain)
 
 

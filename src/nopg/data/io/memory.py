@@ -53,13 +53,11 @@ def from_sb3(buffer: Any, *, scaled_actions: bool = True) -> Dataset:
     buffer = getattr(buffer, "replay_buffer", buffer)
     if not all(hasattr(buffer, name) for name in ("observations", "dones", "pos")):
         raise DataError(
-            f"A stable-baselines3 ReplayBuffer is needed, got {type(buffer).__name__}; "
-            "dictionary observations must be flattened first."
+            f"A stable-baselines3 ReplayBuffer is needed, got {type(buffer).__name__}; flatten it."
         )
     order, space = _oldest_first(buffer), buffer.action_space
-    states, actions, rewards = (
-        _rows(array, order) for array in (buffer.observations, buffer.actions, buffer.rewards)
-    )
+    kept = (buffer.observations, buffer.actions, buffer.rewards)
+    states, actions, rewards = (_rows(array, order) for array in kept)
     if buffer.optimize_memory_usage:
         following = _rows(buffer.observations, (order + 1) % buffer.buffer_size)
     else:
@@ -73,18 +71,10 @@ def from_sb3(buffer: Any, *, scaled_actions: bool = True) -> Dataset:
     elif scaled_actions:
         halves = 0.5 * (actions.astype(np.float64) + 1.0)
         actions = space.low + halves * (space.high - space.low)
-    return Dataset(
-        states,
-        actions,
-        rewards,
-        following,
-        dones & ~timeouts,
-        dones & timeouts,
-        np.cumsum(is_start) - 1,
-        observation_space=buffer.observation_space,
-        action_space=space,
-        notes=("Read from a stable-baselines3 replay buffer.",),
-    )
+    rows = (states, actions, rewards, following, dones & ~timeouts, dones & timeouts)
+    spaces = {"observation_space": buffer.observation_space, "action_space": space}
+    notes = ("Read from a stable-baselines3 replay buffer.",)
+    return Dataset(*rows, np.cumsum(is_start) - 1, **spaces, notes=notes)
 
 
 def _oldest_first(buffer: Any) -> NDArray[Any]:
@@ -112,10 +102,7 @@ def from_d3rlpy(dataset: Any) -> Dataset:
     """
     episodes = list(getattr(dataset, "episodes", ()))
     if not episodes:
-        raise DataError(
-            f"A d3rlpy dataset with transitions is needed, got "
-            f"{type(dataset).__name__} without episodes; check it."
-        )
+        raise DataError(f"A d3rlpy dataset with episodes is needed, got {type(dataset).__name__}.")
     lengths = [len(episode.rewards) for episode in episodes]
     arrays = {
         name: np.concatenate([getattr(episode, name) for episode in episodes])
@@ -123,8 +110,7 @@ def from_d3rlpy(dataset: Any) -> Dataset:
     }
     arrays["episodes"] = np.repeat(np.arange(len(episodes)), lengths)
     arrays["terminations"] = np.zeros(sum(lengths), dtype=bool)
-    last = np.cumsum(lengths) - 1
-    arrays["terminations"][last] = [episode.terminated for episode in episodes]
+    arrays["terminations"][np.cumsum(lengths) - 1] = [episode.terminated for episode in episodes]
     metadata: dict[str, Any] = {"notes": ("Read from d3rlpy.",)}
     if arrays["actions"].dtype.kind in "iu":
         metadata["action_space"] = Discrete(int(dataset.dataset_info.action_size))

@@ -27,10 +27,7 @@ def space_to_json(space: Space[Any] | None) -> dict[str, Any] | None:
             "shape": list(space.shape),
             "dtype": str(space.dtype),
         }
-    raise DataError(
-        f"A space must be a Box or a Discrete one to be saved, got {space}; flatten it "
-        "with gymnasium.spaces.utils.flatten_space."
-    )
+    raise DataError(f"A space must be a Box or Discrete to be saved, got {space}; flatten it.")
 
 
 _DTYPES = frozenset(np.dtype(code).name for code in "?bhilqBHILQefdg")

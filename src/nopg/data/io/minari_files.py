@@ -77,14 +77,12 @@ def _arguments(storage: Any, options: ReadOptions) -> dict[str, Any]:
     for kind in (storage.observation_space, space):
         if kind.shape is None:
             raise DataError(
-                f"Observations and actions must be vectors, got {kind}; record them "
-                "with gymnasium.wrappers.FlattenObservation."
+                f"Observations and actions must be vectors, got {kind}; use FlattenObservation."
             )
     width = 16 * (math.prod(storage.observation_space.shape) + 4)
     options.require_size(width * int(storage.total_steps), "the Minari dataset")
     episodes, n_steps = [], 0
-    stored = storage.get_episodes(range(storage.total_episodes))
-    for episode in _episodes(stored, space):
+    for episode in _episodes(storage.get_episodes(range(storage.total_episodes)), space):
         n_steps += len(episode["rewards"])  # what is there, whatever was declared
         options.require_size(width * n_steps, "the Minari dataset")
         episodes.append(episode)
@@ -94,10 +92,7 @@ def _arguments(storage: Any, options: ReadOptions) -> dict[str, Any]:
     metadata = {
         "observation_space": _vector_space(storage.observation_space),
         "action_space": _vector_space(space),
-        "notes": (
-            f"Read {len(episodes)} Minari episodes; s' is the next observation of the "
-            "same episode, the last one included.",
-        ),
+        "notes": (f"Read {len(episodes)} Minari episodes; s' is the next observation of each.",),
     }
     return dataset_arguments(arrays, options, metadata)
 

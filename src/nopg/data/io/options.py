@@ -48,10 +48,7 @@ class ReadOptions:
             value = getattr(self, name)
             if value is not None and not 0.0 < value < float("inf"):
                 what = "number of steps" if name == "time_limit" else "time"
-                raise ConfigError(
-                    f"`{name}` must be a positive {what}, got {value}; leave it out if "
-                    "there is none."
-                )
+                raise ConfigError(f"`{name}` must be a positive {what} or None, got {value}.")
         for part in _MANY:
             names = getattr(self, part)
             if names is not None:

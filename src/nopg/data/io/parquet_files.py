@@ -38,8 +38,7 @@ class ParquetFile(TableSource):
 
     def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """The cells of the columns `names`, a batch of rows at a time."""
-        texts = [name for name in names if name not in self.numeric]
-        with self._open(texts) as file:
+        with self._open([name for name in names if name not in self.numeric]) as file:
             with open_plain(self._path, follow=True) as stream:
                 n_bytes = unpacked_bytes(stream, names)
             self._options.require_size(n_bytes, self._path)
@@ -50,9 +49,8 @@ class ParquetFile(TableSource):
     def _open(self, texts: Sequence[str] = ()) -> Iterator[Any]:
         """The open file; whatever arrow finds wrong becomes one sentence."""
         parquet = require_extra("pyarrow.parquet", "data")
-        what = "a Parquet file with flat columns of numbers"
         with (
-            reading(self._path, what, "write it again"),
+            reading(self._path, "a Parquet file with flat columns of numbers", "write it again"),
             parquet.ParquetFile(self._path, read_dictionary=list(texts)) as file,
         ):
             yield file

@@ -35,8 +35,7 @@ def from_env(
     """
     if (n_steps is None) == (n_episodes is None) or (n_steps or n_episodes or 0) < 1:
         raise ConfigError(
-            "Exactly one of `n_steps` and `n_episodes` must be positive, got "
-            f"{n_steps} and {n_episodes}; pass for example n_episodes=10."
+            f"Pass one of `n_steps` and `n_episodes`, above 0, got {n_steps} and {n_episodes}."
         )
     if policy is not None and not (hasattr(policy, "predict") or callable(policy)):
         raise ConfigError(

@@ -51,15 +51,10 @@ class MemoryTable(TableSource):
         names = list(table) if names is None else list(names)
         self._columns = {str(name): np.asarray(table[name]) for name in names}
         self.names = tuple(self._columns)
-        self.numeric = frozenset(
-            name for name, column in self._columns.items() if column.dtype.kind in "iuf"
-        )
+        self.numeric = frozenset(n for n, c in self._columns.items() if c.dtype.kind in "iuf")
         lengths = {name: column.shape for name, column in self._columns.items()}
         if len(set(lengths.values())) > 1 or any(len(s) != 1 for s in lengths.values()):
-            raise DataError(
-                f"The columns of a table must be vectors of one length, got {lengths}; "
-                "pass one name per column."
-            )
+            raise DataError(f"The columns of a table must be vectors of one length, got {lengths}.")
 
     def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """All rows at once."""
@@ -92,12 +87,8 @@ def table_arguments(source: TableSource, options: ReadOptions) -> dict[str, Any]
                 f"The action {action} is written in whole numbers without a sign and "
                 "was taken as a discrete label; pass is_discrete=False if it is not.",
             )
-    metadata = {
-        "sample_time": sample_time,
-        "observation_names": settled.observations,
-        "action_names": settled.actions,
-        "notes": notes,
-    }
+    called = {"observation_names": settled.observations, "action_names": settled.actions}
+    metadata = {"sample_time": sample_time, "notes": notes, **called}
     return dataset_arguments(arrays, settled, metadata)
 
 
@@ -107,10 +98,7 @@ def _in_time(arrays: Arrays, options: ReadOptions) -> tuple[Arrays, float | None
     asked += ["repeated"] if options.repeated == "drop" else []
     clock = arrays.pop("times", None)
     if asked and (clock is None or "next_observations" in arrays):
-        raise DataError(
-            f"`{asked[0]}` needs a column of times and rows without s', this table has "
-            "something else; name the column with `time`."
-        )
+        raise DataError(f"`{asked[0]}` needs a column of times and no s'; name it with `time`.")
     notes: tuple[str, ...] = ()
     if options.missing == "hold":
         arrays, kept, notes = hold_actions(arrays)
@@ -147,7 +135,12 @@ def settle_columns(
     if options.next_observations is None and following and {*following} <= {*names}:
         found["next_observations"] = following
     settled = replace(options, **{part: c for part, c in found.items() if c})  # type: ignore[arg-type]
-    _require_settled(names, settled)
+    needed = ("observations", "actions", "reward")
+    if asked := [f"`{part}`" for part in needed if not getattr(settled, part)]:
+        raise DataError(
+            f"The table must have states, actions and rewards, its columns are {_shown(names)}; "
+            f"say which are which with {' and '.join(asked)}."
+        )
     listed = [
         f"{part} = {columns if isinstance(columns, str) else ', '.join(columns)}"
         for part, columns in found.items()
@@ -161,25 +154,12 @@ def settle_columns(
 def _require_present(names: Sequence[str], options: ReadOptions) -> None:
     repeated = sorted({name for name in names if list(names).count(name) > 1})
     if repeated:
-        raise DataError(
-            f"Every column must have its own name, {_shown(repeated)} occur more than "
-            "once; rename them in the file."
-        )
+        raise DataError(f"Every column must have its own name, rename one of {_shown(repeated)}.")
     absent = [name for name in options.columns() if name not in names]
     if absent:
         raise DataError(
             f"The columns you name must be in the table, {_shown(absent)} are not; it "
             f"has {_shown(names)}{did_you_mean(absent, names)}"
-        )
-
-
-def _require_settled(names: Sequence[str], settled: ReadOptions) -> None:
-    needed = ("observations", "actions", "reward")
-    asked = [f"`{part}`" for part in needed if not getattr(settled, part)]
-    if asked:
-        raise DataError(
-            f"The table must have states, actions and rewards, its columns are "
-            f"{_shown(names)}; say which are which with {' and '.join(asked)}."
         )
 
 
