@@ -13,13 +13,7 @@ from nopg.data.dataset import Dataset
 from nopg.dynamics.replays import Windows, consecutive
 from nopg.errors import DataError
 from nopg.evaluation.intervals import Spread
-from nopg.evaluation.model import (
-    N_DRAWS,
-    ModelEvaluator,
-    Returns,
-    mean_and_spread,
-    out_of_support_reason,
-)
+from nopg.evaluation.model import N_DRAWS, ModelEvaluator, Returns, mean_and_spread
 from nopg.policies.arrays import Actor, Array
 
 MANY = 64  # recorded episodes that are compared with, at most
@@ -60,19 +54,19 @@ def compared_with_actor(
     # Who is out of support is taken at best: if a policy is better even then, it is.
     ours, theirs = (evaluator.mean_return(one, starts) for one in (actor, other))
 
-    def compared(theirs: Returns, unknown: float) -> Comparison:
+    def compared(theirs: Returns, unknown: str) -> Comparison:
         values = (float(ours.runs.mean()), float(theirs.runs.mean()))
         both = difference_of_returns(ours, theirs)
         difference, spread = mean_and_spread(both, evaluator.scale)
         rest = (values, against, theirs.runs.mean(axis=1), unknown)
         return _found(difference, spread, level, *rest)
 
-    if theirs.unknown > 1.0 - level >= ours.unknown:
+    if theirs.reason(level) and not ours.reason(level):
         best = evaluator.mean_return(other, starts, at_best=True)
-        found = compared(best, ours.unknown)
+        found = compared(best, "")
         if found.probability_worse <= 1.0 - level:
             return replace(found, high=float("inf"))  # it may be worse than at best
-    return compared(theirs, max(ours.unknown, theirs.unknown))
+    return compared(theirs, difference_of_returns(ours, theirs).reason(level))
 
 
 def difference_of_returns(ours: Returns, theirs: Returns) -> Returns:
@@ -84,6 +78,7 @@ def difference_of_returns(ours: Returns, theirs: Returns) -> Returns:
         ours.gaps - theirs.gaps,
         ours.errors - theirs.errors,
         max(ours.unknown, theirs.unknown),
+        max(ours.runaway, theirs.runaway),
     )
 
 
@@ -111,7 +106,7 @@ def compared_with_log(
     freedom = parts.sum() ** 2 / max(float((parts**2 / counts).sum()), 1e-300)
     spread = replace(spread, errors=errors, freedom=max(float(freedom), 1.0))
     values = (float(ours.runs.mean()), float(earned.mean()))
-    rest = (values, "the log", earned, ours.unknown)
+    rest = (values, "the log", earned, ours.reason(level))
     difference = each.mean(keepdims=True)
     return _found(difference, spread, level, *rest)
 
@@ -136,13 +131,12 @@ def _found(
     values: tuple[float, float],
     against: str,
     theirs: Array,
-    unknown: float,
+    reason: str,  # why nothing is known, if so
 ) -> Comparison:
     low, high = (float(end[0]) for end in spread.ends(difference, level))
-    worse, reason = float(spread.probability_below(difference, 0.0)[0]), ""
-    if unknown > 1.0 - level:
+    worse = float(spread.probability_below(difference, 0.0)[0])
+    if reason:
         low = high = worse = float("nan")
-        reason = out_of_support_reason(unknown)
     return Comparison(
         *(float(difference[0]), low, high, level, worse, *values),
         against=against,
