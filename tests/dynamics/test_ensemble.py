@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from nopg.dynamics.ensemble import replayed
-from nopg.dynamics.hyperparameters import FREE, LINEAR, SMOOTHER
+from nopg.dynamics.hyperparameters import FREE, LINEAR, SMOOTHER, HyperparameterLimits
 from nopg.dynamics.replays import Replays
 from nopg.dynamics.transition_model import TransitionModel
 from tests.dynamics.noisy_runs import columns_of, fitted, runs, sensed
@@ -23,10 +23,11 @@ def test_without_noise_no_other_model_is_tried(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("errors", "chosen"),
     [
-        ([0.9, 0.2, 0.4, 0.5, 0.5, 0.3], SMOOTHER[0]),
-        ([0.9, 0.85, 0.88, 0.95, 0.9, 0.9], FREE),
-        ([0.5, 0.6, 0.3, 0.4, 0.4, 0.4], SMOOTHER[1]),
-        ([0.5, 0.6, 0.3, 0.4, 0.4, 0.1], LINEAR),
+        ([0.9, 0.9, 0.2, 0.4, 0.5, 0.5, 0.3], SMOOTHER[0]),
+        ([0.9, 0.9, 0.85, 0.88, 0.95, 0.9, 0.9], None),
+        ([0.9, 0.5, 0.85, 0.88, 0.95, 0.9, 0.9], FREE),
+        ([0.5, 0.9, 0.6, 0.3, 0.4, 0.4, 0.4], SMOOTHER[1]),
+        ([0.5, 0.9, 0.6, 0.3, 0.4, 0.4, 0.1], LINEAR),
     ],
 )
 def test_held_out_episodes_decide(
@@ -44,11 +45,45 @@ def test_held_out_episodes_decide(
     monkeypatch.setattr(Replays, "noise_ratio", lambda *_: np.ones(1))
     monkeypatch.setattr(TransitionModel, "fit", fit_some)
     limits, found_model = replayed(model, columns, episodes)
-    assert limits == chosen
+    assert limits == (chosen or FREE)
     assert found_model.noise is not None
-    # Two of ten episodes are held out; the choice is learned from all of them.
-    assert asked[:6] == [(8 * 20, one) for one in (FREE, *SMOOTHER, LINEAR)]
-    assert asked[6:] == ([] if chosen == FREE else [(10 * 20, chosen)])
+    # Two of ten episodes are held out; the choice is learned from all of them, as compared. First
+    # comes the model as it is.
+    as_it_is = FREE._replace(is_fixed=True)
+    assert asked[:7] == [(8 * 20, one) for one in (as_it_is, FREE, *SMOOTHER, LINEAR)]
+    whole = [] if chosen is None else [(10 * 20, chosen._replace(is_fixed=True))]
+    assert asked[7:] == whole
+
+
+def test_a_model_of_unlucky_hyperparameters_is_not_kept() -> None:
+    """Of a linear system: replays of other episodes tell, where the likelihood did not."""
+    columns, episodes = runs(10, 60, noise=0.03)
+    rough = HyperparameterLimits(scale=(-3.0, -2.5), noise=(-5.0, -4.0), is_wide=True)
+    unlucky = TransitionModel.fit(*columns, generator=np.random.default_rng(0), limits=rough)
+    found = replayed(unlucky, columns, episodes)[1]
+    inputs = torch.linspace(-0.8, 0.8, 50).double()[:, None].repeat(1, 2)
+    truth = 0.9 * inputs[:, 0] + 0.3 * inputs[:, 1]
+
+    def missed(model: TransitionModel) -> float:
+        reached = model.step(inputs[:, :1], inputs[:, 1:]).next_states[:, 0]
+        return float((reached - truth).square().mean().sqrt())
+
+    error = 0.03 * np.sqrt(3 / len(columns[0]))  # of a plane through the rows
+    assert missed(found) < 4.0 * error < missed(unlucky)
+
+
+@pytest.mark.parametrize("error", [0.2, 0.8])
+def test_wider_noise_must_not_carry_replays_off(
+    error: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns, episodes = runs(10, 20, noise=0.1)
+    model, found = fitted(columns), iter([*[0.5] * 7, error])
+    assert model.noise is not None
+    monkeypatch.setattr(Replays, "error", lambda *_: next(found))
+    monkeypatch.setattr(Replays, "noise_ratio", lambda *_: 2.0 * np.ones(1))
+    noise = replayed(model, columns, episodes)[1].noise
+    assert noise is not None
+    assert torch.equal(noise.weights, model.noise.weights) == (error > 0.5)
 
 
 def test_episodes_that_differ_count_as_noise() -> None:

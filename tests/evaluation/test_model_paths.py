@@ -9,7 +9,7 @@ import torch
 import nopg
 from nopg.dynamics.transition_model import TransitionModel
 from nopg.evaluation.model import ModelEvaluator
-from nopg.evaluation.model_paths import LEAST_PATHS, N_PATHS, NoisyPaths
+from nopg.evaluation.model_paths import LEAST_PATHS, N_PATHS, NoisyPaths, runaway_share
 from nopg.policies.arrays import Actor, Array, actor_of
 from nopg.policies.build import linear_policy
 from nopg.randomness import Seed
@@ -88,3 +88,46 @@ def test_every_state_has_some_paths(evaluator: ModelEvaluator) -> None:
     assert few.draws.shape == (3, N_PATHS, 1)
     values = np.arange(N_PATHS, dtype=float)
     assert few.means(values).tolist() == [63.5, 191.5]
+
+
+class Regulator:
+    """Pushes back where it knows how, and the wrong way beyond."""
+
+    def __init__(self, reach: float) -> None:
+        self._reach = reach
+
+    def act(self, states: Array) -> Array:
+        return np.clip(np.where(np.abs(states) < self._reach, -states, 2.0 * states), -2.0, 2.0)
+
+
+def test_a_mean_is_unknown_where_a_rare_run_leaves_for_good() -> None:
+    rng = np.random.default_rng(0)
+    s, a = rng.uniform(-2.0, 2.0, (2, N, 1))
+    after = s + 0.5 * a + 0.5 * rng.standard_normal((N, 1))
+    data = nopg.Dataset(s, a, -np.square(s[:, 0]), after, np.zeros(N, dtype=bool))
+    evaluator, start = ModelEvaluator(data, GAMMA, Seed(0)), np.zeros((1, 1))
+    model = evaluator.models[0]
+
+    def simulated(actor: Actor) -> tuple[float, float]:
+        """Mean return, and the share of runs that are far away in the end."""
+        states, total = np.zeros((20_000, 1)), np.zeros(20_000)
+        for t in range(66):
+            total -= GAMMA**t * np.square(states[:, 0])
+            gusts = 0.5 * rng.standard_normal(states.shape)
+            states = states + 0.5 * actor.act(states) + gusts
+        return float(total.mean()), float((model.bounds.ranges_beyond(states) > 1.0).mean())
+
+    paths = NoisyPaths.of(model, start, 66, 4000)
+    for reach, is_known in ((1.8, False), (np.inf, True)):
+        true, share = simulated(Regulator(reach))
+        found = runaway_share(model, Regulator(reach), paths, GAMMA)
+        assert (share == 0.0) == is_known
+        assert found == pytest.approx(share, abs=4.0 * np.sqrt(share / 4000), rel=0.2)
+        answer = evaluator.expected_return(Regulator(reach), start, 0.95)
+        assert answer.known == is_known
+        if is_known:
+            assert answer.low[0] < true < answer.high[0]
+        else:  # little of the future is out of support, and that is far below all rewards
+            assert evaluator.mean_return(Regulator(reach), start).unknown < 0.05
+            assert true < answer.value[0] - 2.0
+            assert "leaves the data for good" in answer.reason

@@ -10,7 +10,7 @@ rollout has left it for good. So predictions are projected.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -179,6 +179,18 @@ class StateBounds:
     def are_beyond(self, states: Tensor) -> Tensor:
         """Which states lie where the model ends, at a break of the law, (m,)."""
         return ((states < self.low) | (states > self.high)).any(dim=1)
+
+    def opened(self) -> StateBounds:
+        """The same without any bound but those that stop states."""
+        low = torch.where(self.saturation.is_low, self.low, -torch.inf)
+        high = torch.where(self.saturation.is_high, self.high, torch.inf)
+        return replace(self, low=low, high=high)
+
+    def ranges_beyond(self, states: np.ndarray) -> np.ndarray:
+        """How far states, (m, d_s), are beyond the bounds, in ranges of the data, (m,)."""
+        low, high = self.low.numpy(), self.high.numpy()
+        beyond = np.maximum(low - states, states - high)
+        return np.asarray((beyond / np.maximum(high - low, 1e-300)).max(axis=1))
 
     def out_of_support(self, states: Tensor) -> Tensor:
         """Probability that no data tell what follows these states, (m,).

@@ -83,8 +83,10 @@ def replayed(
     deviation = columns[0][:, :n_present].std(dim=0, correction=0).numpy()
     deviation, past = np.maximum(deviation, 1e-12), model.history
     some = [column[~rows] for column in columns]
-    fitted = [
-        TransitionModel.fit(
+    # The same limits come twice: the rows whose likelihood chose the model's may be unlucky ones.
+    choices, fitted = (FREE, *CHOICES), [refitted(model, some)]
+    for limits in CHOICES:
+        other = TransitionModel.fit(
             *some,
             generator=np.random.default_rng(0),
             limits=limits,
@@ -92,25 +94,31 @@ def replayed(
             known_reward=model.known_reward,
             angles=model.process.angles,
         )
-        for limits in CHOICES
-    ]
+        fitted.append(replace(other, bounds=model.bounds))
     errors = [others.error(one, deviation) for one in fitted]
     best = int(np.argmin(errors))
     if errors[best] > BETTER * errors[0]:
         best = 0
     chosen = fitted[best]
-    limits, seen = CHOICES[best], None
+    limits, seen = choices[best], None
     noise = chosen.noise if best else model.noise
     if np.median(others.noise_ratio(chosen)[:n_present]) > MORE_THAN_NOISE:
-        inputs, missed, _ = seen = _errors(chosen, held_out, is_new=True)
+        inputs, missed, _ = new = _errors(chosen, held_out, is_new=True)
         moved = (columns[3] - columns[0])[:, :n_present]
-        noise = ProcessNoise.fit(inputs, missed, moved.std(dim=0, correction=0))
+        wider = ProcessNoise.fit(inputs, missed, moved.std(dim=0, correction=0))
+        # Gusts that are too large carry an unstable system off, and the mean of its paths.
+        if others.error(replace(chosen, noise=wider), deviation) * BETTER <= errors[best]:
+            noise, seen = wider, new
     whole = replace(model, noise=noise)
     if best:
         like = replace(whole, process=chosen.process)
         generator = np.random.default_rng(0)
         whole = TransitionModel.fit(
-            *columns, generator=generator, like=like, limits=limits, history=past
+            *columns,
+            generator=generator,
+            like=like,
+            limits=limits._replace(is_fixed=True),  # as compared
+            history=past,
         )
     if noise is not None:
         noise = noise.coloured(*(seen or _errors(whole, columns, is_new=False)))

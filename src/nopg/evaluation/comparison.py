@@ -13,13 +13,7 @@ from nopg.data.dataset import Dataset
 from nopg.dynamics.replays import Windows, consecutive
 from nopg.errors import DataError
 from nopg.evaluation.intervals import Spread
-from nopg.evaluation.model import (
-    N_DRAWS,
-    ModelEvaluator,
-    Returns,
-    mean_and_spread,
-    out_of_support_reason,
-)
+from nopg.evaluation.model import N_DRAWS, ModelEvaluator, Returns, mean_and_spread
 from nopg.policies.arrays import Actor, Array
 
 MANY = 64  # recorded episodes that are compared with, at most
@@ -59,24 +53,27 @@ def compared_with_actor(
     # Who is out of support is taken at best: if a policy is better even then, it is.
     ours, theirs = (evaluator.mean_return(one, starts) for one in (actor, other))
 
-    def compared(theirs: Returns, unknown: float) -> Comparison:
+    def compared(theirs: Returns, unknown: str) -> Comparison:
         values = (float(ours.runs.mean()), float(theirs.runs.mean()))
         difference, spread = mean_and_spread(difference_of_returns(ours, theirs), evaluator.scale)
         rest = (values, against, theirs.runs.mean(axis=1), unknown)
         return _found(difference, spread, level, *rest)
 
-    if theirs.unknown > 1.0 - level >= ours.unknown:
-        found = compared(evaluator.mean_return(other, starts, at_best=True), ours.unknown)
+    if theirs.reason(level) and not ours.reason(level):
+        found = compared(evaluator.mean_return(other, starts, at_best=True), "")
         if found.probability_worse <= 1.0 - level:
             return replace(found, high=float("inf"))  # it may be worse than at best
-    return compared(theirs, max(ours.unknown, theirs.unknown))
+    return compared(theirs, difference_of_returns(ours, theirs).reason(level))
 
 
 def difference_of_returns(ours: Returns, theirs: Returns) -> Returns:
     """How much more one earns than another in the same models, gusts and draws."""
     names = ("runs", "deviations", "left_out", "gaps", "errors")
     less = {name: getattr(ours, name) - getattr(theirs, name) for name in names}
-    return Returns(**less, unknown=max(ours.unknown, theirs.unknown))
+    worst = {
+        name: max(getattr(ours, name), getattr(theirs, name)) for name in ("unknown", "runaway")
+    }
+    return Returns(**less, **worst)
 
 
 def compared_with_log(
@@ -102,7 +99,7 @@ def compared_with_log(
     freedom = parts.sum() ** 2 / max(float((parts**2 / counts).sum()), 1e-300)
     spread = replace(spread, errors=errors, freedom=max(float(freedom), 1.0))
     values = (float(ours.runs.mean()), float(earned.mean()))
-    rest = (values, "the log", earned, ours.unknown)
+    rest = (values, "the log", earned, ours.reason(level))
     return _found(each.mean(keepdims=True), spread, level, *rest)
 
 
@@ -125,12 +122,11 @@ def _found(
     values: tuple[float, float],
     against: str,
     theirs: Array,
-    unknown: float,
+    reason: str,  # why nothing is known, if so
 ) -> Comparison:
     low, high = (float(end[0]) for end in spread.ends(difference, level))
-    worse, reason = float(spread.probability_below(difference, 0.0)[0]), ""
-    if unknown > 1.0 - level:
+    worse = float(spread.probability_below(difference, 0.0)[0])
+    if reason:
         low = high = worse = float("nan")
-        reason = out_of_support_reason(unknown)
     ends = (float(difference[0]), low, high, level, worse, *values)
     return Comparison(*ends, against, len(theirs), float(theirs.std()), not reason, reason)

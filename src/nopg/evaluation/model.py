@@ -10,8 +10,8 @@ the data each (`dynamics/left_out.py`): how much they differ needs no posterior.
 test no path, and those of a grid not what lies between them: a kink there looks smooth to every
 regression. It shows where gaps are made wider, and counts where it is more. Where rollouts are out
 of support the rewards to come may be anything between the lowest and the highest seen. They may be
-others still: where more of them lie there than an interval of that level may miss, nothing is
-known.
+others still: where more of them lie there than an interval of that level may miss, or where a path
+leaves for good (`runaway_share`), nothing is known.
 """
 
 from collections.abc import Callable
@@ -39,6 +39,7 @@ from nopg.evaluation.model_paths import (
     known_return,
     latest,
     reward_beyond,
+    runaway_share,
 )
 from nopg.evaluation.replay import Replay, replay_held_out, replay_others
 from nopg.evaluation.rollouts import Region
@@ -66,6 +67,11 @@ class Returns(NamedTuple):
     # or less, and starts that were left out, (3, m), or (3, 1) and (4, 1).
     errors: Array
     unknown: float  # share of the discounted future that is out of support
+    runaway: float = 0.0  # share of the paths that leave the data for good
+
+    def reason(self, level: float) -> str:
+        """Why nothing is known of the mean, in a sentence; none where something is."""
+        return unknown_reason(self.unknown, self.runaway, level)
 
 
 @dataclass(frozen=True)
@@ -114,7 +120,7 @@ class ModelEvaluator:
         found = self.mean_return(actor, starts)
         value, spread = mean_and_spread(found, self.scale)
         noise = np.sqrt(np.square(found.runs.std(axis=1)).mean(keepdims=True))
-        return self._estimate(value, noise, spread, found.unknown, level)
+        return self._estimate(value, noise, spread, found.reason(level), level)
 
     def value_intervals(self, actor: Actor, states: Array, level: float) -> Estimate:
         """Return from each of the states, (m, d_s), with its interval, (m,) each."""
@@ -123,7 +129,9 @@ class ModelEvaluator:
         noise = runs.std(axis=1)
         chance = _total(noise / np.sqrt(runs.shape[1]), *errors)
         spread = Spread(deviations, self.scale, chance, left_out, gaps)
-        return self._estimate(runs.mean(axis=1), noise, spread, unknown, level)
+        runaway = self._runaway(actor, states, unknown)
+        why = unknown_reason(unknown, runaway, level)
+        return self._estimate(runs.mean(axis=1), noise, spread, why, level)
 
     def mean_return(
         self, actor: Actor, starts: Array, lengths: Array | None = None, *, at_best: bool = False
@@ -142,7 +150,8 @@ class ModelEvaluator:
         if len(many) < len(starts):
             chance = runs.mean(axis=1).std() / np.sqrt(len(many))
             errors = np.concatenate([errors, [[chance]]])
-        return Returns(runs, drawn, left_out, gaps, errors, unknown)
+        runaway = 0.0 if lengths is not None else self._runaway(actor, starts[many], unknown)
+        return Returns(runs, drawn, left_out, gaps, errors, unknown, runaway)
 
     def visit_probability(
         self, actor: Actor, starts: Array, inside: Region, horizon: int | None, level: float
@@ -213,6 +222,14 @@ class ModelEvaluator:
         share = float(unknown.mean()) * (1.0 - self.gamma) / total
         return every.reshape(len(states), -1), share
 
+    def _runaway(self, actor: Actor, states: Array, unknown: float) -> float:
+        """Share of the paths that leave the data for good, if any leave them at all."""
+        if unknown == 0.0:
+            return 0.0
+        paths, _ = self._paths(states, None, NEGLIGIBLE)
+        shares = [runaway_share(model, actor, paths, self.gamma) for model in self.models]
+        return float(np.mean(shares))
+
     def _paths(
         self, states: Array, lengths: Array | None, negligible: float, group: int = 0
     ) -> tuple[NoisyPaths, Array | None]:
@@ -274,9 +291,9 @@ class ModelEvaluator:
         return np.concatenate([ask(drawn, many).reshape(N_DRAWS, -1) for drawn in self._drawn])
 
     def _estimate(
-        self, value: Array, noise: Array, spread: Spread, unknown: float, level: float
+        self, value: Array, noise: Array, spread: Spread, unknown: str, level: float
     ) -> Estimate:
-        """Ends within what is possible; none where most is out of support."""
+        """Ends within what is possible; none where nothing is known, for that reason."""
         lowest, highest = self.models[0].reward_limits
         horizon = 1.0 / (1.0 - self.gamma)
         little = LITTLE * (highest - lowest) * horizon
@@ -285,8 +302,8 @@ class ModelEvaluator:
         low = np.maximum(low, np.minimum(lowest * horizon, value))
         high = np.minimum(high, np.maximum(highest * horizon, value))
         estimate = Estimate(value, low, high, level, "model", noise, spread.std)
-        if unknown > 1.0 - level:
-            return estimate.as_unknown(out_of_support_reason(unknown))
+        if unknown:
+            return estimate.as_unknown(unknown)
         if ((high - low) >= (highest - lowest) * horizon).any():
             return estimate.as_unknown(
                 "The learned models leave the return as open as the rewards do. "
@@ -345,12 +362,22 @@ def _total(*errors: Array) -> Array:
     return np.asarray(np.sqrt(sum(np.square(error) for error in errors)))
 
 
-def out_of_support_reason(share: float) -> str:
-    """Why nothing is known where a share of the discounted future is out of support."""
-    return (
-        f"{share:.0%} of what would be earned lies where the log has no data; record "
-        "some near the path that is taken."
-    )
+def unknown_reason(share: float, runaway: float, level: float) -> str:
+    """Why nothing is known of a return; none where its interval may be told.
+
+    Where a share of the discounted future is out of support, or some paths leave for good.
+    """
+    if share > 1.0 - level:
+        return (
+            f"{share:.0%} of what would be earned lies where the log has no data; record "
+            "some near the path that is taken."
+        )
+    if runaway > 0.0:
+        return (
+            f"One run in {max(1.0 / runaway, 1.0):.0f} leaves the data for good, and what that "
+            "costs the log does not tell; record some further out."
+        )
+    return ""
 
 
 def _spread(count: int, most: int) -> NDArray[np.int64]:

@@ -21,7 +21,7 @@ from nopg.dynamics.rollouts import (
     rollout_steps,
     running_probability,
 )
-from nopg.dynamics.transition_model import PredictedStep, TransitionModel
+from nopg.dynamics.transition_model import ArrayTransitionModel, PredictedStep, TransitionModel
 from nopg.evaluation.rollouts import Region
 from nopg.policies.arrays import Actor, Array
 
@@ -117,6 +117,20 @@ def known_return(
         later = running[-1] * outcomes.survives[-1] * outcomes.continuing_rewards[-1]
         earned += gamma ** (t[-1] + 1) * later / (1.0 - gamma)
     return earned, left / (1.0 - gamma)
+
+
+def runaway_share(model: TransitionModel, actor: Actor, paths: NoisyPaths, gamma: float) -> float:
+    """Share of paths that leave the data for good, as far as a model tells.
+
+    Without bounds, so that a path may come back: one that has gone a whole range of the data beyond
+    them when it is cut off does not. What it costs there the log does not limit, and a mean is
+    moved by it however rare it is.
+    """
+    steps = ArrayTransitionModel(replace(model, bounds=model.bounds.opened()))
+    for one in paths.steps(steps, actor, discount_horizon(gamma, NEGLIGIBLE)):
+        last = one
+    is_gone = model.bounds.ranges_beyond(last.outcome.next_states) > 1.0
+    return float((last.survivors * is_gone).mean())
 
 
 def reward_beyond(
