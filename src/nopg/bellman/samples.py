@@ -128,6 +128,14 @@ class ArcCoordinates:
             found[:, i], found[:, j] = places[:, n + p].cos(), places[:, n + p].sin()
         return found
 
+    def turned(self, states: Tensor) -> Tensor:
+        """The derivative of states by their coordinates, (m, d, d_s)."""
+        found, n = states.new_zeros((len(states), len(self.straight) + len(self.pairs), states.shape[1])), len(self.straight)
+        found[:, range(n), list(self.straight)] = 1.0
+        for p, (i, j) in enumerate(self.pairs):
+            found[:, n + p, i], found[:, n + p, j] = -states[:, j], states[:, i]
+        return found
+
     def difference(self, to: Tensor, origin: Tensor) -> Tensor:
         """to - origin, angles the short way round."""
         offset, n = to - origin, len(self.straight)

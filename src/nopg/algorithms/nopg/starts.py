@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from nopg.algorithms.nopg.config import NOPGConfig
+from nopg.bellman.path_gradient import PathGradient
 from nopg.bellman.paths import MeanPaths
 from nopg.bellman.problem import MATCHED, NADARAYA_WATSON, EstimatorConfig, Problem
 from nopg.bellman.samples import Samples
@@ -50,11 +51,12 @@ on a flat J an ascent walks on after it has arrived."""
 WINDOW, SETTLED = 24, 1e-2
 """An ascent ends early when that many updates, a multiple of how many kinds there are,
 have brought less than this share of all that it has risen."""
+N_ALONG = 40  # updates along mean paths
 N_ROWS = 800  # samples each rests on, a random part of more
 LASTING = 3.0
 """How many times farther paths are followed than the discount looks: what has arrived
 must stay, and a slow drift earns as much as a balance until it ends."""
-N_STARTS, N_GUSTS = 3, 12  # initial states they begin at; paths drawn in noise
+N_STARTS, N_GUSTS = 6, 12  # initial states they begin at; paths drawn in noise
 N_ELSEWHERE, WEIGHT = 20, 0.2
 """States of the data that a short ascent counts beside the initial ones, and their
 weight: where J is flat from the start, they are what tells good from better."""
@@ -132,6 +134,10 @@ def find_start(
         promised *= 1.0 - fitted.gamma
         if value >= promised - MARGIN * abs(promised):
             break
+    else:
+        if not ground.paths.regression.is_noisy:
+            best = max(rated, key=lambda pair: pair[0])[1]
+            found = _ascend_along(best, PathGradient(ground.paths, initial[:N_STARTS]), advance)
     for _ in range(N_DRAWS if ground.is_noisy else 0):
         part, best = ground.drawn(generator), copy.deepcopy(best)
         last = [_problem(part, initial, bandwidths, config.estimator, NEAR, seed)]
@@ -152,6 +158,21 @@ def path_returns(policies: Sequence[Policy], fitted: FittedPolicy, ground: Groun
         paths = replace(paths, gamma=1.0 - (1.0 - paths.gamma) / LASTING)
         found = paths.returns(policies, initial[:N_STARTS])
     return list(((1.0 - paths.gamma) * found.mean(axis=1)).tolist())
+
+
+def _ascend_along(
+    policy: Policy, gradient: PathGradient, advance: Callable[[], object]
+) -> list[Policy]:
+    """Copies of a policy on its way up along its mean paths."""
+    policy, kept = copy.deepcopy(policy), []
+    adam = Adam([p for p in policy.parameters() if p.requires_grad], eps_for(torch.zeros(1).double()))
+    first = LABEL_RATE if isinstance(policy, CategoricalPolicy) else LEARNING_RATE
+    for step in range(N_ALONG):
+        adam.step(gradient.of(policy)[1], first * cosine_decay(step, N_ALONG))
+        advance()
+        if (N_ALONG - 1 - step) % (N_ALONG // SNAPSHOTS) == 0:
+            kept.append(copy.deepcopy(policy))
+    return kept
 
 
 def _with_others(initial: Tensor, states: Tensor, generator: np.random.Generator) -> Tensor:
