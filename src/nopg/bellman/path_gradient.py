@@ -20,6 +20,7 @@ from torch import Tensor
 from nopg.bellman.paths import NEGLIGIBLE, MeanPaths
 from nopg.bellman.step_regression import Array
 from nopg.discount import discount_horizon
+from nopg.policies.arrays import actor_of
 from nopg.policies.families import Policy
 
 SOFT = 1.5  # bandwidths of the regression over which an end comes
@@ -74,46 +75,52 @@ class PathGradient:
         upstream = torch.from_numpy(towards.reshape(n * b, -1) / b)
         return value, torch.autograd.grad(outputs, parameters, upstream, materialize_grads=True)
 
-    @torch.no_grad()
     def _followed(self, policy: Policy) -> tuple[Array, Array, Array, Array]:
         """Places, where steps lead with reward and going on, and slopes of the steps."""
         regression, x, found = self.paths.regression, self._begin, []
-        straight, d = len(regression.arcs.straight), self._begin.shape[1]
-        ends = np.stack([self._box, self.paths.limits])
+        acting, d = actor_of(policy, is_decided=False), x.shape[1]
+        widths = OVER * self._widths
+        low = np.maximum(self._box[0], self.paths.limits[0]) - widths
+        high = np.minimum(self._box[1], self.paths.limits[1]) + widths
         for _ in range(self._n_steps):
-            states = regression.arcs.states(torch.from_numpy(x))
-            outputs = policy.outputs(states)[0].numpy()
-            nearest = regression.nearest(states.numpy())
-            offset = x - regression.places[nearest]
-            turns = offset[:, straight:]
-            offset[:, straight:] = (turns + np.pi) % (2.0 * np.pi) - np.pi
-            shares = outputs[..., None]  # of labels
-            if not regression.has_labels:
-                offset = np.concatenate([offset, outputs - regression.actions[nearest]], axis=1)
-                shares = np.ones((len(x), 1, 1))
-            slopes = self._slopes[nearest]  # (B, L, d + d_a, d + 2)
-            line = self._values[nearest] + (offset[:, None, None] @ slopes)[:, :, 0]
-            values = np.clip(line, *regression.range)
-            slopes = slopes * (values == line)[:, :, None]
-            by_place = (shares[..., None] * slopes[:, :, :d]).sum(axis=1)
-            by_output = values if regression.has_labels else slopes[:, 0, d:]
-            later = (shares * values).sum(axis=1)
+            states = regression.arcs.states(torch.from_numpy(x)).numpy()
+            outputs, nearest = acting.act(states), regression.nearest(states)
+            line = self._line(x, outputs, nearest)
+            later = self._shared(outputs, np.clip(line, *regression.range))
             later[:, :d] += x
+            place = later[:, :d].copy()
             for wall in self.paths.walls:
-                place = wall.stop(later[:, :d])
-                is_met = (place != later[:, :d])[:, None]
-                by_place[..., :d] = np.where(is_met, -np.eye(d), by_place[..., :d])
-                by_output[..., :d] = np.where(is_met, 0.0, by_output[..., :d])
-                later[:, :d] = place
-            found.append((x, later, by_place, by_output))
-            far = later[:, :d]
-            beyond = np.maximum(ends[:, 0, None] - far, far - ends[:, 1, None]) / self._widths
-            is_over = (beyond > OVER).any(axis=(0, 2))
+                later[:, :d] = wall.stop(later[:, :d])
+            found.append((x, later, outputs, nearest, line, place != later[:, :d]))
+            is_over = ((later[:, :d] < low) | (later[:, :d] > high)).any(axis=1)
             if is_over.all():
                 break
-            x = np.where(is_over[:, None], x, far)
-        x, later, by_place, by_output = (np.stack(each) for each in zip(*found, strict=True))
+            x = np.where(is_over[:, None], x, later[:, :d])
+        x, later, outputs, nearest, line, is_met = map(np.stack, zip(*found, strict=True))
+        values = np.clip(line, *regression.range)
+        slopes = self._slopes[nearest] * (values == line)[..., None, :]
+        by_place = self._shared(outputs, slopes[..., :d, :].swapaxes(-3, -2))
+        by_output = values if regression.has_labels else slopes[..., 0, d:, :]
+        # Nothing moves a place that a wall holds.
+        by_place[..., :d] = np.where(is_met[..., None, :], -np.eye(d), by_place[..., :d])
+        by_output[..., :d] = np.where(is_met[..., None, :], 0.0, by_output[..., :d])
         return x, later, by_place, by_output
+
+    def _line(self, x: Array, outputs: Array, nearest: Array) -> Array:
+        """The lines of the nearest samples, label by label, (B, L, d + 2)."""
+        regression = self.paths.regression
+        offset = regression.arcs.wrapped(x - regression.places[nearest])
+        if not regression.has_labels:
+            offset = np.concatenate([offset, outputs - regression.actions[nearest]], axis=1)
+        found: Array = self._values[nearest] + (offset[:, None, None] @ self._slopes[nearest])[:, :, 0]
+        return found
+
+    def _shared(self, outputs: Array, each: Array) -> Array:
+        """What labels say, (..., L, q), weighted by their probabilities, (..., q)."""
+        if not self.paths.regression.has_labels:
+            return each[..., 0, :]
+        weights = outputs.reshape(*outputs.shape[:-1], *([1] * (each.ndim - outputs.ndim - 1)), 1, -1)
+        return (weights @ each)[..., 0, :]
 
     def _backward(
         self, later: Array, by_place: Array, by_output: Array

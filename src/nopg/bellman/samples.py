@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from nopg.bellman.rows import QueryRows
@@ -121,6 +122,8 @@ class ArcCoordinates:
 
     def states(self, places: Tensor) -> Tensor:
         """Coordinates as states, (m, d_s)."""
+        if not self.pairs:
+            return places
         found = places.new_empty((len(places), len(self.straight) + 2 * len(self.pairs)))
         n = len(self.straight)
         found[:, list(self.straight)] = places[:, :n]
@@ -130,7 +133,8 @@ class ArcCoordinates:
 
     def turned(self, states: Tensor) -> Tensor:
         """The derivative of states by their coordinates, (m, d, d_s)."""
-        found, n = states.new_zeros((len(states), len(self.straight) + len(self.pairs), states.shape[1])), len(self.straight)
+        n, (m, d_s) = len(self.straight), states.shape
+        found = states.new_zeros((m, n + len(self.pairs), d_s))
         found[:, range(n), list(self.straight)] = 1.0
         for p, (i, j) in enumerate(self.pairs):
             found[:, n + p, i], found[:, n + p, j] = -states[:, j], states[:, i]
@@ -142,6 +146,13 @@ class ArcCoordinates:
         if self.pairs:
             turned = torch.remainder(offset[..., n:] + math.pi, 2.0 * math.pi)
             offset[..., n:] = turned - math.pi
+        return offset
+
+    def wrapped(self, offset: NDArray[Any]) -> NDArray[Any]:
+        """Differences of coordinates in an array, (..., d), angles the short way round."""
+        if self.pairs:
+            turns = offset[..., len(self.straight) :]
+            turns[...] = (turns + math.pi) % (2.0 * math.pi) - math.pi
         return offset
 
     def widths(self, bandwidths: Tensor) -> Tensor:

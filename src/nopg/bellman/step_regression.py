@@ -60,7 +60,8 @@ class StepRegression:
         self._beside_trend = (steps - given @ trend).numpy()
         self.range = (self._steps.min(axis=0), self._steps.max(axis=0))
         self._trust = np.ones(self._steps.shape[1])  # of the line beside the trend
-        self._tree = cKDTree(self.states / bandwidths.state)
+        self._units = np.asarray(bandwidths.state)
+        self._tree = cKDTree(self.states / self._units)
         self.has_labels = bool(s.n_actions)
         self._similarity: Array | None = None  # log kernel between labels, if any
         if s.n_actions:
@@ -101,7 +102,7 @@ class StepRegression:
 
     def nearest(self, states: Array) -> Array:
         """The sample next to each state, (m,)."""
-        found: Array = self._tree.query(states / self.bandwidths.state)[1]
+        found: Array = self._tree.query(states / self._units)[1]
         return found
 
     def lines(self) -> tuple[Array, Array]:
@@ -129,7 +130,7 @@ class StepRegression:
     def actions_near(self, states: Array) -> tuple[Array, Array]:
         """The least and the most of every action taken around states, (m, d_a)."""
         k = min(NEAREST, len(self.places))
-        _, columns = self._tree.query(states / self.bandwidths.state, k=range(1, k + 1))
+        _, columns = self._tree.query(states / self._units, k=range(1, k + 1))
         near = self.actions[columns]
         return near.min(axis=1), near.max(axis=1)
 
@@ -169,12 +170,9 @@ class StepRegression:
         their weights, (m, k) each.
         """
         k = list(range(first, min(NEAREST, len(self.places) + 1 - first) + first))
-        distances, columns = self._tree.query(states / self.bandwidths.state, k=k)
+        distances, columns = self._tree.query(states / self._units, k=k)
         logits = -0.5 * distances**2
-        offset = self.places[columns] - x[:, None]
-        if self.arcs.pairs:
-            n = len(self.arcs.straight)
-            offset[..., n:] = (offset[..., n:] + np.pi) % (2.0 * np.pi) - np.pi
+        offset = self.arcs.wrapped(self.places[columns] - x[:, None])
         features = offset / self.widths  # (m, k, d)
         given = states
         if self._similarity is not None:

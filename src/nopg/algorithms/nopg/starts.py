@@ -13,6 +13,7 @@ policies. In noise paths are drawn, with the same gusts for all, and samples get
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -48,10 +49,10 @@ should last."""
 N_SHORT, SNAPSHOTS = 200, 4
 """Most updates of each, and how many of its policies are compared, the last among them:
 on a flat J an ascent walks on after it has arrived."""
-WINDOW, SETTLED = 24, 1e-2
+WINDOW, SETTLED = 24, 3e-2
 """An ascent ends early when that many updates, a multiple of how many kinds there are,
 have brought less than this share of all that it has risen."""
-N_ALONG = 40  # updates along mean paths
+N_ALONG, ALONG_RATE = 40, 3e-2  # updates along mean paths, and Adam's first step for labels
 N_ROWS = 800  # samples each rests on, a random part of more
 LASTING = 3.0
 """How many times farther paths are followed than the discount looks: what has arrived
@@ -112,6 +113,7 @@ def find_start(
     generator = seed.numpy("starts")
     rated: list[tuple[float, Policy]] = []
     found: list[Policy] = []
+    is_overrated = False
     for number, kinds in enumerate(KINDS * ROUNDS):
         one = fresh(number) if number else copy.deepcopy(fitted.policy).double().cpu()
         part = ground.samples if number % len(KINDS) else ground.data
@@ -135,9 +137,12 @@ def find_start(
         if value >= promised - MARGIN * abs(promised):
             break
     else:
-        if not ground.paths.regression.is_noisy:
-            best = max(rated, key=lambda pair: pair[0])[1]
-            found = _ascend_along(best, PathGradient(ground.paths, initial[:N_STARTS]), advance)
+        is_overrated = True
+    if (is_overrated or ground.data.n_actions) and not ground.paths.regression.is_noisy:
+        best = max(rated, key=lambda pair: pair[0])[1]
+        found = _ascend_along(
+            best, PathGradient(ground.paths, initial[:N_STARTS]), ground.data.rewards, advance
+        )
     for _ in range(N_DRAWS if ground.is_noisy else 0):
         part, best = ground.drawn(generator), copy.deepcopy(best)
         last = [_problem(part, initial, bandwidths, config.estimator, NEAR, seed)]
@@ -161,18 +166,23 @@ def path_returns(policies: Sequence[Policy], fitted: FittedPolicy, ground: Groun
 
 
 def _ascend_along(
-    policy: Policy, gradient: PathGradient, advance: Callable[[], object]
+    policy: Policy, gradient: PathGradient, rewards: Tensor, advance: Callable[[], object]
 ) -> list[Policy]:
-    """Copies of a policy on its way up along its mean paths."""
+    """Copies of a policy on its way up along its mean paths, the best of them first."""
     policy, kept = copy.deepcopy(policy), []
-    adam = Adam([p for p in policy.parameters() if p.requires_grad], eps_for(torch.zeros(1).double()))
-    first = LABEL_RATE if isinstance(policy, CategoricalPolicy) else LEARNING_RATE
+    parameters = [p for p in policy.parameters() if p.requires_grad]
+    adam, most = Adam(parameters, eps_for(rewards)), -math.inf
+    first = ALONG_RATE if isinstance(policy, CategoricalPolicy) else LEARNING_RATE
+    best = policy
     for step in range(N_ALONG):
-        adam.step(gradient.of(policy)[1], first * cosine_decay(step, N_ALONG))
+        value, slope = gradient.of(policy)
+        if value > most:
+            best, most = copy.deepcopy(policy), value
+        adam.step(slope, first * cosine_decay(step, N_ALONG))
         advance()
-        if (N_ALONG - 1 - step) % (N_ALONG // SNAPSHOTS) == 0:
+        if (N_ALONG - 1 - step) % (N_ALONG // 2) == 0:
             kept.append(copy.deepcopy(policy))
-    return kept
+    return [best, *kept]
 
 
 def _with_others(initial: Tensor, states: Tensor, generator: np.random.Generator) -> Tensor:
