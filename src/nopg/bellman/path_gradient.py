@@ -112,19 +112,21 @@ class PathGradient:
         offset = regression.arcs.wrapped(x - regression.places[nearest])
         if not regression.has_labels:
             offset = np.concatenate([offset, outputs - regression.actions[nearest]], axis=1)
-        found: Array = self._values[nearest] + (offset[:, None, None] @ self._slopes[nearest])[:, :, 0]
+        found: Array = (
+            self._values[nearest] + (offset[:, None, None] @ self._slopes[nearest])[:, :, 0]
+        )
         return found
 
     def _shared(self, outputs: Array, each: Array) -> Array:
         """What labels say, (..., L, q), weighted by their probabilities, (..., q)."""
         if not self.paths.regression.has_labels:
             return each[..., 0, :]
-        weights = outputs.reshape(*outputs.shape[:-1], *([1] * (each.ndim - outputs.ndim - 1)), 1, -1)
+        weights = outputs.reshape(
+            *outputs.shape[:-1], *([1] * (each.ndim - outputs.ndim - 1)), 1, -1
+        )
         return (weights @ each)[..., 0, :]
 
-    def _backward(
-        self, later: Array, by_place: Array, by_output: Array
-    ) -> tuple[float, Array]:
+    def _backward(self, later: Array, by_place: Array, by_output: Array) -> tuple[float, Array]:
         """The mean return, and its derivative by what the policy says, (T, B, outputs)."""
         # With rewards counted from `lost` on, a path that leaves the data earns nothing more, and
         # one that ends what it would have lost. W is what a path earns from a step on,

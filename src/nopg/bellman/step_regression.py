@@ -115,7 +115,9 @@ class StepRegression:
         every: list[Array] = [taken]
         if self._similarity is not None:
             every = [np.tile(row, (len(taken), 1)) for row in np.eye(len(self._similarity))]
-        scales = np.concatenate([self.widths, *([] if self.has_labels else [self.bandwidths.action])])
+        scales = np.concatenate(
+            [self.widths, *([] if self.has_labels else [self.bandwidths.action])]
+        )
         turned = self.arcs.turned(torch.from_numpy(self.states)).numpy()
         values, slopes = [], []
         for actions in every:

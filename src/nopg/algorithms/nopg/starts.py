@@ -6,8 +6,9 @@ kinds agree a policy exploits none of them. So one short ascent is made on the p
 on several kinds in turn, on a part of the data, and the policy whose mean path earns most is where
 the long ascent starts. J itself cannot choose: it is what each of them was raised on. Where it
 promises more than the best mean path earns, it is not believed, and the search goes on from other
-policies. In noise paths are drawn, with the same gusts for all, and samples get other actions
-(`transported`).
+policies, in the end along the mean paths themselves (`path_gradient`). That is done for labels in
+any case: a row finds only samples of its own label, and spreads the more. In noise paths are drawn,
+with the same gusts for all, and samples get other actions (`transported`).
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ on a flat J an ascent walks on after it has arrived."""
 WINDOW, SETTLED = 24, 3e-2
 """An ascent ends early when that many updates, a multiple of how many kinds there are,
 have brought less than this share of all that it has risen."""
-N_ALONG, ALONG_RATE = 40, 3e-2  # updates along mean paths, and Adam's first step for labels
+N_ALONG = 40  # updates along mean paths
 N_ROWS = 800  # samples each rests on, a random part of more
 LASTING = 3.0
 """How many times farther paths are followed than the discount looks: what has arrived
@@ -113,7 +114,8 @@ def find_start(
     generator = seed.numpy("starts")
     rated: list[tuple[float, Policy]] = []
     found: list[Policy] = []
-    is_overrated = False
+    value = promised = -math.inf
+    best = fitted.policy
     for number, kinds in enumerate(KINDS * ROUNDS):
         one = fresh(number) if number else copy.deepcopy(fitted.policy).double().cpu()
         part = ground.samples if number % len(KINDS) else ground.data
@@ -134,15 +136,18 @@ def find_start(
         asked = (best, seed.torch("policy-samples"), SolverConfig(rtol=RTOL))
         promised = float(Estimator.of(plain, best).solve(*asked).objective())
         promised *= 1.0 - fitted.gamma
-        if value >= promised - MARGIN * abs(promised):
+        promised -= MARGIN * abs(promised)
+        if value >= promised:
             break
-    else:
-        is_overrated = True
-    if (is_overrated or ground.data.n_actions) and not ground.paths.regression.is_noisy:
-        best = max(rated, key=lambda pair: pair[0])[1]
-        found = _ascend_along(
-            best, PathGradient(ground.paths, initial[:N_STARTS]), ground.data.rewards, advance
-        )
+    if not ground.paths.regression.is_noisy and (ground.data.n_actions or value < promised):
+        along = PathGradient(ground.paths, initial[:N_STARTS])
+        for _ in range(ROUNDS):
+            found = _ascend_along(best, along, ground.data.rewards, advance)
+            rated += zip(path_returns(found, fitted, ground), found, strict=True)
+            value, best = max(rated, key=lambda pair: pair[0])
+            if value >= promised:
+                break
+        found = []
     for _ in range(N_DRAWS if ground.is_noisy else 0):
         part, best = ground.drawn(generator), copy.deepcopy(best)
         last = [_problem(part, initial, bandwidths, config.estimator, NEAR, seed)]
@@ -172,7 +177,7 @@ def _ascend_along(
     policy, kept = copy.deepcopy(policy), []
     parameters = [p for p in policy.parameters() if p.requires_grad]
     adam, most = Adam(parameters, eps_for(rewards)), -math.inf
-    first = ALONG_RATE if isinstance(policy, CategoricalPolicy) else LEARNING_RATE
+    first = LABEL_RATE if isinstance(policy, CategoricalPolicy) else LEARNING_RATE
     best = policy
     for step in range(N_ALONG):
         value, slope = gradient.of(policy)
