@@ -208,5 +208,5 @@ def test_an_end_tells_of_one_limit() -> None:
     ends = np.abs(following[:, 1]) > 0.2
     data = nopg.Dataset(states, rng.uniform(-1, 1, (n, 1)), np.ones(n), following, ends)
     least, most = paths(data).limits
-    assert least[0] == -np.inf and most[0] == np.inf
-    assert least[1] == pytest.approx(-0.2, abs=0.01) and most[1] == pytest.approx(0.2, abs=0.01)
+    assert (least[0], most[0]) == (-np.inf, np.inf)
+    assert [least[1], most[1]] == pytest.approx([-0.2, 0.2], abs=0.01)

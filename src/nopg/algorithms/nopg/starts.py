@@ -140,9 +140,9 @@ def find_start(
         if value >= promised:
             break
     if not ground.paths.regression.is_noisy and (ground.data.n_actions or value < promised):
-        along = PathGradient(ground.paths, initial[:N_STARTS])
+        along, n_along = PathGradient(ground.paths, initial[:N_STARTS]), min(N_ALONG, n_updates)
         for _ in range(ROUNDS):
-            found = _ascend_along(best, along, ground.data.rewards, advance)
+            found = _ascend_along(best, along, ground.data.rewards, n_along, advance)
             rated += zip(path_returns(found, fitted, ground), found, strict=True)
             value, best = max(rated, key=lambda pair: pair[0])
             if value >= promised:
@@ -171,7 +171,11 @@ def path_returns(policies: Sequence[Policy], fitted: FittedPolicy, ground: Groun
 
 
 def _ascend_along(
-    policy: Policy, gradient: PathGradient, rewards: Tensor, advance: Callable[[], object]
+    policy: Policy,
+    gradient: PathGradient,
+    rewards: Tensor,
+    n_updates: int,
+    advance: Callable[[], object],
 ) -> list[Policy]:
     """Copies of a policy on its way up along its mean paths, the best of them first."""
     policy, kept = copy.deepcopy(policy), []
@@ -179,13 +183,13 @@ def _ascend_along(
     adam, most = Adam(parameters, eps_for(rewards)), -math.inf
     first = LABEL_RATE if isinstance(policy, CategoricalPolicy) else LEARNING_RATE
     best = policy
-    for step in range(N_ALONG):
+    for step in range(n_updates):
         value, slope = gradient.of(policy)
         if value > most:
             best, most = copy.deepcopy(policy), value
-        adam.step(slope, first * cosine_decay(step, N_ALONG))
+        adam.step(slope, first * cosine_decay(step, n_updates))
         advance()
-        if (N_ALONG - 1 - step) % (N_ALONG // 2) == 0:
+        if (n_updates - 1 - step) % -(-n_updates // 2) == 0:
             kept.append(copy.deepcopy(policy))
     return [best, *kept]
 
