@@ -15,8 +15,7 @@ from nopg.errors import require_count as require_count
 from nopg.policies.adam import cosine_decay
 from nopg.randomness import Seed
 
-N_UPDATES, N_FROM_START = 200, 100
-"""Policy updates of a training where nothing else is said; and where a start was searched."""
+N_UPDATES = 200  # policy updates of a training where nothing else is said
 _PLAIN = {"float": (Real, "number"), "str": (str, "text")}
 _DTYPES = {"float64": torch.float64, "float32": torch.float32}
 

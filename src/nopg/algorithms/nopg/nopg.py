@@ -15,7 +15,7 @@ from tqdm.auto import tqdm
 from nopg.algorithms.build import action_space_of, as_dataset, build_policy
 from nopg.algorithms.nopg.ascent import TrainingState
 from nopg.algorithms.nopg.budget import estimate_budget, out_of_memory
-from nopg.algorithms.nopg.config import N_FROM_START, N_UPDATES, NOPGConfig, require_count
+from nopg.algorithms.nopg.config import N_UPDATES, NOPGConfig, require_count
 from nopg.algorithms.nopg.starts import KINDS, N_SHORT, Ground, find_start
 from nopg.algorithms.nopg.training import Training, announce
 from nopg.bellman.problem import MATCHED, Problem
@@ -85,7 +85,7 @@ class NOPG:
         self,
         data: Dataset,
         initial_states: Any = None,
-        n_updates: int | None = None,
+        n_updates: int = N_UPDATES,
         *,
         evaluators: Mapping[str, Callable[[FittedPolicy], float]] | None = None,
         evaluate_every: int = 100,
@@ -99,7 +99,7 @@ class NOPG:
             data: Logged transitions.
             initial_states: Where the task starts, (B, d_s); by default the first
                 state of each episode.
-            n_updates: Policy updates; by default 200, and 100 where a start is searched first.
+            n_updates: Policy updates.
             evaluators: Functions of the policy, called every `evaluate_every` updates and after the
                 last; results land in the history.
             evaluate_every: Updates between evaluations.
@@ -114,9 +114,7 @@ class NOPG:
             so far (`history.stopped == "interrupted"`).
         """
         fitted = self.prepare(data, initial_states, ranks, announce if progress else None)
-        self.find_start(N_UPDATES if n_updates is None else n_updates, progress=progress)
-        if n_updates is None:
-            n_updates = N_UPDATES if self.ground is None else N_FROM_START
+        self.find_start(n_updates, progress=progress)
         self.training(n_updates).run(
             evaluators=evaluators,
             evaluate_every=evaluate_every,

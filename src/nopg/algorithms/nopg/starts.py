@@ -50,7 +50,7 @@ should last."""
 N_SHORT, SNAPSHOTS = 200, 4
 """Most updates of each, and how many of its policies are compared, the last among them:
 on a flat J an ascent walks on after it has arrived."""
-WINDOW, SETTLED = 24, 3e-2
+WINDOW, SETTLED = 24, 1e-2
 """An ascent ends early when that many updates, a multiple of how many kinds there are,
 have brought less than this share of all that it has risen."""
 N_ALONG = 40  # updates along mean paths
