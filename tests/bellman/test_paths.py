@@ -195,3 +195,18 @@ def test_a_fall_in_noise_costs_what_it_costs_once() -> None:
         alive *= ~falls
     spread = float(total.std()) / np.sqrt(400) * np.sqrt(2.0)
     assert abs(float(found.mean() - total.mean())) < 3.0 * spread
+
+
+def test_an_end_tells_of_one_limit() -> None:
+    """Poles fell at an angle; that some carts were farther out then than any other is chance."""
+    rng = np.random.default_rng(1)
+    n = 400
+    states = np.column_stack([rng.uniform(-1, 1, n), rng.uniform(-0.2, 0.2, n)])
+    following = states + 0.1 * rng.standard_normal((n, 2))
+    following[:, 0] = np.clip(following[:, 0], -1, 1)
+    following[:5] = [1.05, 0.5]  # fell, and out there
+    ends = np.abs(following[:, 1]) > 0.2
+    data = nopg.Dataset(states, rng.uniform(-1, 1, (n, 1)), np.ones(n), following, ends)
+    least, most = paths(data).limits
+    assert (least[0], most[0]) == (-np.inf, np.inf)
+    assert [least[1], most[1]] == pytest.approx([-0.2, 0.2], abs=0.01)

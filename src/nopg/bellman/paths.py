@@ -101,9 +101,7 @@ class MeanPaths:
         horizon earns what was earned of late.
         """
         gamma, n_steps = self.gamma, discount_horizon(self.gamma, NEGLIGIBLE)
-        # One range below the worst reward seen; as if it had ended, if that is worse.
-        lost = min(2.0 * self.rewards[0] - self.rewards[1], 0.0)
-        (low, high), arcs = self._box(), self.regression.arcs
+        (low, high), arcs, lost = self.box(), self.regression.arcs, self.lost
         exact = [copy.deepcopy(policy).double().cpu() for policy in policies]
         acting = actor_of(*exact)
         x = np.tile(arcs.places(starts).numpy(), (len(policies), 1))
@@ -150,7 +148,15 @@ class MeanPaths:
             place = wall.stop(place)
         return place, rewards, goes_on * ~has_ended
 
-    def _box(self) -> tuple[Array, Array]:
+    @property
+    def lost(self) -> float:
+        """What a step outside the data earns: one range below the worst reward seen.
+
+        As if it had ended, if that is worse.
+        """
+        return min(2.0 * self.rewards[0] - self.rewards[1], 0.0)
+
+    def box(self) -> tuple[Array, Array]:
         """Ends of every coordinate beyond which a path is lost; angles have none."""
         places = self.regression.places
         least, most = places.min(axis=0), places.max(axis=0)
@@ -167,20 +173,26 @@ def _limits(
     Third, which samples they account for, (n,).
 
     A limit is where `N_ENDS` samples or more ended and no other ever was, in one coordinate. A
-    regression would not see it from where nobody crossed it.
+    regression would not see it from where nobody crossed it. The limit that most samples ended
+    beyond comes first, and each of them tells of one limit alone: a pole that fell may have been
+    farther out than any other cart, which is no reason to fear the place.
     """
     limits = here.new_tensor([[-torch.inf], [torch.inf]]).repeat(1, here.shape[1])
     worths, is_told = torch.zeros_like(limits), torch.zeros_like(goes_on)
-    lived = torch.cat([here, there[goes_on]])
-    for d in range(n_straight):
-        for side, sign in ((0, -1.0), (1, 1.0)):
-            inner, reached = (sign * lived[:, d]).max(), sign * there[:, d]
-            is_beyond = ~goes_on & (reached > inner)
-            if int(is_beyond.sum()) >= N_ENDS:
-                limits[side, d] = sign * 0.5 * (inner + reached[is_beyond].min())
-                worths[side, d] = rewards[is_beyond].mean()
-                is_told |= is_beyond
-    return limits, worths, is_told
+    lived = torch.cat([here, there[goes_on]])[:, :n_straight]
+    inner = torch.stack([lived.amin(dim=0), lived.amax(dim=0)])
+    beyond = torch.stack([there[:, :n_straight] < inner[0], there[:, :n_straight] > inner[1]])
+    while True:
+        ended = beyond & (~goes_on & ~is_told)[:, None]  # (2, n, d)
+        counts = ended.sum(dim=1)
+        if not counts.numel() or int(counts.max()) < N_ENDS:
+            return limits, worths, is_told
+        side, d = divmod(int(counts.argmax()), n_straight)
+        where = ended[side, :, d]
+        nearest = there[where, d].max() if side == 0 else there[where, d].min()
+        limits[side, d] = 0.5 * (inner[side, d] + nearest)
+        worths[side, d] = rewards[where].mean()
+        is_told |= where
 
 
 def _trend(samples: Samples, rows: Tensor) -> Tensor:

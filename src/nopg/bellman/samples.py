@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from nopg.bellman.rows import QueryRows
@@ -111,6 +112,8 @@ class ArcCoordinates:
 
     def states(self, places: Tensor) -> Tensor:
         """Coordinates as states, (m, d_s)."""
+        if not self.pairs:
+            return places
         found = places.new_empty((len(places), len(self.straight) + 2 * len(self.pairs)))
         n = len(self.straight)
         found[:, list(self.straight)] = places[:, :n]
@@ -118,11 +121,27 @@ class ArcCoordinates:
             found[:, i], found[:, j] = places[:, n + p].cos(), places[:, n + p].sin()
         return found
 
+    def turned(self, states: Tensor) -> Tensor:
+        """The derivative of states by their coordinates, (m, d, d_s)."""
+        n, (m, d_s) = len(self.straight), states.shape
+        found = states.new_zeros((m, n + len(self.pairs), d_s))
+        found[:, range(n), list(self.straight)] = 1.0
+        for p, (i, j) in enumerate(self.pairs):
+            found[:, n + p, i], found[:, n + p, j] = -states[:, j], states[:, i]
+        return found
+
     def difference(self, to: Tensor, origin: Tensor) -> Tensor:
         """to - origin, angles the short way round."""
         offset, n = to - origin, len(self.straight)
         if self.pairs:
             offset[..., n:] = torch.remainder(offset[..., n:] + math.pi, 2.0 * math.pi) - math.pi
+        return offset
+
+    def wrapped(self, offset: NDArray[Any]) -> NDArray[Any]:
+        """Differences of coordinates in an array, (..., d), angles the short way round."""
+        if self.pairs:
+            turns = offset[..., len(self.straight) :]
+            turns[...] = (turns + math.pi) % (2.0 * math.pi) - math.pi
         return offset
 
     def widths(self, bandwidths: Tensor) -> Tensor:

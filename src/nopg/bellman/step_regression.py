@@ -58,9 +58,11 @@ class StepRegression:
         self.widths: Array = arcs.widths(s.states.new_tensor(bandwidths.state)).numpy()
         self._steps, self._trend = steps.numpy(), trend.numpy()  # (n, d + 2), by inputs
         self._beside_trend = (steps - given @ trend).numpy()
-        self._range = (self._steps.min(axis=0), self._steps.max(axis=0))
+        self.range = (self._steps.min(axis=0), self._steps.max(axis=0))
         self._trust = np.ones(self._steps.shape[1])  # of the line beside the trend
-        self._tree = cKDTree(self.states / bandwidths.state)
+        self._units = np.asarray(bandwidths.state)
+        self._tree = cKDTree(self.states / self._units)
+        self.has_labels = bool(s.n_actions)
         self._similarity: Array | None = None  # log kernel between labels, if any
         if s.n_actions:
             similarity = log_label_similarity(s.n_actions, bandwidths.action[0])
@@ -79,7 +81,7 @@ class StepRegression:
         With draws the change differs from the mean by the residual of a sample that they choose
         with the weights of the regression.
         """
-        found, columns, weights = self._predicted(x, states, taken, 1)
+        found, _, columns, weights = self._predicted(x, states, taken, 1)
         moved = found[:, :-2]
         if draws is not None:
             reached = weights.cumsum(axis=1)[:, :-1] < draws[:, None]
@@ -98,10 +100,39 @@ class StepRegression:
         rest: Array = (self._steps - mean)[:, :-2] / np.sqrt(own)
         return rest
 
+    def nearest(self, states: Array) -> Array:
+        """The sample next to each state, (m,)."""
+        found: Array = self._tree.query(states / self._units)[1]
+        return found
+
+    def lines(self) -> tuple[Array, Array]:
+        """The regression at every sample, (n, L, d + 2), and its slopes there.
+
+        Slopes are by coordinates and actions, (n, L, d + d_a, d + 2). L is the number of labels, or
+        1 for the action that was taken.
+        """
+        taken, d_s, d = self.actions, self.states.shape[1], self.places.shape[1]
+        every: list[Array] = [taken]
+        if self._similarity is not None:
+            every = [np.tile(row, (len(taken), 1)) for row in np.eye(len(self._similarity))]
+        scales = np.concatenate(
+            [self.widths, *([] if self.has_labels else [self.bandwidths.action])]
+        )
+        turned = self.arcs.turned(torch.from_numpy(self.states)).numpy()
+        values, slopes = [], []
+        for actions in every:
+            value, slope, *_ = self._predicted(self.places, self.states, actions, 1)
+            slope = self._trust * slope / scales[:, None]
+            slope[:, :d] += turned @ self._trend[:d_s]
+            slope[:, d:] += self._trend[d_s:-1]
+            values.append(value)
+            slopes.append(slope)
+        return np.stack(values, axis=1), np.stack(slopes, axis=1)
+
     def actions_near(self, states: Array) -> tuple[Array, Array]:
         """The least and the most of every action taken around states, (m, d_a)."""
         k = min(NEAREST, len(self.places))
-        _, columns = self._tree.query(states / self.bandwidths.state, k=range(1, k + 1))
+        _, columns = self._tree.query(states / self._units, k=range(1, k + 1))
         near = self.actions[columns]
         return near.min(axis=1), near.max(axis=1)
 
@@ -110,7 +141,7 @@ class StepRegression:
         taken = self.actions[rows]
         if self._similarity is not None:
             taken = np.eye(len(self._similarity))[taken]
-        mean, _, weights = self._predicted(self.places[rows], self.states[rows], taken, 2)
+        mean, *_, weights = self._predicted(self.places[rows], self.states[rows], taken, 2)
         return mean, weights
 
     def _finds_noise(self) -> bool:
@@ -134,18 +165,16 @@ class StepRegression:
 
     def _predicted(
         self, x: Array, states: Array, taken: Array, first: int
-    ) -> tuple[Array, Array, Array]:
+    ) -> tuple[Array, Array, Array, Array]:
         """The regression of `steps` where actions are taken, (m, d + 2).
 
-        Samples beside it from the `first` nearest on, and their weights, (m, k) each.
+        Then its slopes beside the trend, in bandwidths; samples from the `first` nearest on, and
+        their weights, (m, k) each.
         """
         k = list(range(first, min(NEAREST, len(self.places) + 1 - first) + first))
-        distances, columns = self._tree.query(states / self.bandwidths.state, k=k)
+        distances, columns = self._tree.query(states / self._units, k=k)
         logits = -0.5 * distances**2
-        offset = self.places[columns] - x[:, None]
-        if self.arcs.pairs:
-            n = len(self.arcs.straight)
-            offset[..., n:] = (offset[..., n:] + np.pi) % (2.0 * np.pi) - np.pi
+        offset = self.arcs.wrapped(self.places[columns] - x[:, None])
         features = offset / self.widths  # (m, k, d)
         given = states
         if self._similarity is not None:
@@ -158,19 +187,18 @@ class StepRegression:
             features = np.concatenate([features, actions], axis=2)
         weights = np.exp(logits - logits.max(axis=1, keepdims=True))
         weights /= weights.sum(axis=1, keepdims=True)
-        found = _local_line(weights, features, self._beside_trend[columns])
+        found, slope = _local_line(weights, features, self._beside_trend[columns])
         found *= self._trust
         found += given @ self._trend[:-1] + self._trend[-1]
-        return np.clip(found, *self._range), columns, weights
+        return np.clip(found, *self.range), slope, columns, weights
 
 
-def _local_line(weights: Array, features: Array, targets: Array) -> Array:
-    """A local line through the targets, (m, k, d + 2), where the features are 0."""
+def _local_line(weights: Array, features: Array, targets: Array) -> tuple[Array, Array]:
+    """A local line through the targets, (m, k, d + 2), where the features are 0; its slope."""
     w = weights[:, None]  # (m, 1, k)
     centre, mean = w @ features, w @ targets
     features, targets = features - centre, targets - mean
     scaled = (weights[..., None] * features).transpose(0, 2, 1)
     curvature = scaled @ features + RIDGE * np.eye(features.shape[2])
     slope = np.linalg.solve(curvature, scaled @ targets)
-    found: Array = (mean - centre @ slope)[:, 0]
-    return found
+    return (mean - centre @ slope)[:, 0], slope

@@ -6,7 +6,6 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.special import softmax
 from torch import nn
 
 from nopg.errors import ConfigError
@@ -23,12 +22,15 @@ class Actor(Protocol):
         """Actions of a batch of states, (m, d_a)."""
 
 
-def actor_of(*policies: Policy) -> Actor:
-    """Policies as they act typically; of several each has as many states, in order."""
+def actor_of(*policies: Policy, is_decided: bool = True) -> Actor:
+    """Policies as they act typically; of several each has as many states, in order.
+
+    Undecided ones give the probabilities of labels.
+    """
     try:
-        return ArrayPolicies(policies, is_decided=True)
+        return ArrayPolicies(policies, is_decided=is_decided)
     except (ConfigError, ValueError):  # no perceptrons, or not of one shape
-        return _ModuleActors(policies)
+        return _ModuleActors(policies, is_decided)
 
 
 class ArrayPolicies:
@@ -67,7 +69,8 @@ class ArrayPolicies:
         if self.is_discrete:
             if self.is_decided:
                 return np.asarray(np.eye(raw.shape[1])[raw.argmax(axis=1)])
-            return np.asarray(softmax(raw, axis=1))
+            shares = np.exp(raw - raw.max(axis=1, keepdims=True))
+            return np.asarray(shares / shares.sum(axis=1, keepdims=True))
         if self._squash is None:
             return raw[:, : self._width]
         centre, half_width = self._squash
@@ -122,8 +125,8 @@ def _parts(policy: Policy) -> tuple[Any, ...]:
 class _ModuleActors:
     """Any policies, asked through torch one after the other."""
 
-    def __init__(self, policies: Sequence[Policy]) -> None:
-        self._policies = policies
+    def __init__(self, policies: Sequence[Policy], is_decided: bool) -> None:
+        self._policies, self._is_decided = policies, is_decided
 
     @torch.no_grad()
     def act(self, states: Array) -> Array:
@@ -134,6 +137,8 @@ class _ModuleActors:
             inputs = torch.tensor(part).to(like)
             chosen = policy.act(inputs)
             if isinstance(policy, CategoricalPolicy):
-                chosen = nn.functional.one_hot(chosen, policy.outputs(inputs)[0].shape[1])
+                shares = policy.outputs(inputs)[0]
+                is_one = nn.functional.one_hot(chosen, shares.shape[1])
+                chosen = is_one if self._is_decided else shares
             found.append(chosen.double().cpu().numpy())
         return np.concatenate(found)

@@ -6,13 +6,15 @@ kinds agree a policy exploits none of them. So one short ascent is made on the p
 on several kinds in turn, on a part of the data, and the policy whose mean path earns most is where
 the long ascent starts. J itself cannot choose: it is what each of them was raised on. Where it
 promises more than the best mean path earns, it is not believed, and the search goes on from other
-policies. In noise paths are drawn, with the same gusts for all, and samples get other actions
-(`transported`).
+policies, in the end along the mean paths themselves (`path_gradient`). That is done for labels in
+any case: a row finds only samples of its own label, and spreads the more. In noise paths are drawn,
+with the same gusts for all, and samples get other actions (`transported`).
 """
 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -22,6 +24,7 @@ import torch
 from torch import Tensor
 
 from nopg.algorithms.nopg.config import NOPGConfig
+from nopg.bellman.path_gradient import PathGradient
 from nopg.bellman.paths import MeanPaths
 from nopg.bellman.problem import MATCHED, NADARAYA_WATSON, EstimatorConfig, Problem
 from nopg.bellman.samples import Samples
@@ -50,11 +53,12 @@ on a flat J an ascent walks on after it has arrived."""
 WINDOW, SETTLED = 24, 1e-2
 """An ascent ends early when that many updates, a multiple of how many kinds there are,
 have brought less than this share of all that it has risen."""
+N_ALONG = 40  # updates along mean paths
 N_ROWS = 800  # samples each rests on, a random part of more
 LASTING = 3.0
 """How many times farther paths are followed than the discount looks: what has arrived
 must stay, and a slow drift earns as much as a balance until it ends."""
-N_STARTS, N_GUSTS = 3, 12  # initial states they begin at; paths drawn in noise
+N_STARTS, N_GUSTS = 6, 12  # initial states they begin at; paths drawn in noise
 N_ELSEWHERE, WEIGHT = 20, 0.2
 """States of the data that a short ascent counts beside the initial ones, and their
 weight: where J is flat from the start, they are what tells good from better."""
@@ -110,6 +114,8 @@ def find_start(
     generator = seed.numpy("starts")
     rated: list[tuple[float, Policy]] = []
     found: list[Policy] = []
+    value = promised = -math.inf
+    best = fitted.policy
     for number, kinds in enumerate(KINDS * ROUNDS):
         one = fresh(number) if number else copy.deepcopy(fitted.policy).double().cpu()
         part = ground.samples if number % len(KINDS) else ground.data
@@ -130,8 +136,18 @@ def find_start(
         asked = (best, seed.torch("policy-samples"), SolverConfig(rtol=RTOL))
         promised = float(Estimator.of(plain, best).solve(*asked).objective())
         promised *= 1.0 - fitted.gamma
-        if value >= promised - MARGIN * abs(promised):
+        promised -= MARGIN * abs(promised)
+        if value >= promised:
             break
+    if not ground.paths.regression.is_noisy and (ground.data.n_actions or value < promised):
+        along, n_along = PathGradient(ground.paths, initial[:N_STARTS]), min(N_ALONG, n_updates)
+        for _ in range(ROUNDS):
+            found = _ascend_along(best, along, ground.data.rewards, n_along, advance)
+            rated += zip(path_returns(found, fitted, ground), found, strict=True)
+            value, best = max(rated, key=lambda pair: pair[0])
+            if value >= promised:
+                break
+        found = []
     for _ in range(N_DRAWS if ground.is_noisy else 0):
         part, best = ground.drawn(generator), copy.deepcopy(best)
         last = [_problem(part, initial, bandwidths, config.estimator, NEAR, seed)]
@@ -152,6 +168,30 @@ def path_returns(policies: Sequence[Policy], fitted: FittedPolicy, ground: Groun
         paths = replace(paths, gamma=1.0 - (1.0 - paths.gamma) / LASTING)
         found = paths.returns(policies, initial[:N_STARTS])
     return list(((1.0 - paths.gamma) * found.mean(axis=1)).tolist())
+
+
+def _ascend_along(
+    policy: Policy,
+    gradient: PathGradient,
+    rewards: Tensor,
+    n_updates: int,
+    advance: Callable[[], object],
+) -> list[Policy]:
+    """Copies of a policy on its way up along its mean paths, the best of them first."""
+    policy, kept = copy.deepcopy(policy), []
+    parameters = [p for p in policy.parameters() if p.requires_grad]
+    adam, most = Adam(parameters, eps_for(rewards)), -math.inf
+    first = LABEL_RATE if isinstance(policy, CategoricalPolicy) else LEARNING_RATE
+    best = policy
+    for step in range(n_updates):
+        value, slope = gradient.of(policy)
+        if value > most:
+            best, most = copy.deepcopy(policy), value
+        adam.step(slope, first * cosine_decay(step, n_updates))
+        advance()
+        if (n_updates - 1 - step) % -(-n_updates // 2) == 0:
+            kept.append(copy.deepcopy(policy))
+    return [best, *kept]
 
 
 def _with_others(initial: Tensor, states: Tensor, generator: np.random.Generator) -> Tensor:
