@@ -72,11 +72,10 @@ def _spec(settings: NOPGConfig, data: Dataset) -> PolicySpec:
             f'{found} actions; use policy="discrete" for integer labels and '
             "actions.astype(float) for continuous ones."
         )
-    n_outputs = data.n_actions if data.is_discrete else data.actions.shape[1]
     return PolicySpec(
         kind=settings.policy,
         n_states=data.observations.shape[1],
-        n_outputs=n_outputs,
+        n_outputs=data.n_actions if data.is_discrete else data.actions.shape[1],
         hidden=settings.hidden,
         is_standardised=settings.standardise,
     )

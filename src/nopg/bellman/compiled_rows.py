@@ -38,8 +38,7 @@ def kernel_rows(
     shape = (m, k, found[1].numel() // max(n, 1), d_a, n)
     flags = (listed.shape[1] != m, precisions.ndim == 2)
     of_block = (block.log_psi, listed, block.rows, block.log_dropped)
-    given = (*of_block, taken, precisions)
-    _run(library.nopg_kernel_rows, (*shape, *flags), given, found)
+    _run(library.nopg_kernel_rows, (*shape, *flags), (*of_block, taken, precisions), found)
 
 
 def covariances(library: Any, operator: SparseRows, q: Tensor, x: Tensor) -> Tensor:

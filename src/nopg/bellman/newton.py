@@ -54,18 +54,15 @@ def search(
     state = torch.cat([found.theta, gains.reshape(m, d * d_a), taken], dim=1)
     # The mass is that of the kernel: a tilt only moves where it is looked from.
     log_mass = found.log_mass - 0.5 * plain.square().sum(dim=1)
-    displacement = found.offset.square().sum(dim=1).sqrt()
-    return found.weights, state, log_mass, 0.5 * found.left, displacement
+    return found.weights, state, log_mass, 0.5 * found.left, found.offset.square().sum(dim=1).sqrt()
 
 
 def slopes_of(g: Tensor, weights: Tensor, state: Tensor, beside: Tensor, widths: Tensor) -> Tensor:
     """d (E q)_i / d a_i of rows, (m, d_a); `beside` is q of their samples, (m, k)."""
     d, d_a = g.shape[1], len(widths)
     mean = (weights * beside).sum(dim=1, keepdim=True)
-    moved = (weights * (beside - mean))[..., None]
-    c = torch.matmul(g, moved)  # Cov(q, g), (m, d, 1)
-    gains = state[:, d : d + d * d_a].reshape(-1, d, d_a)
-    return (c * gains).sum(dim=1) / widths
+    c = torch.matmul(g, (weights * (beside - mean))[..., None])  # Cov(q, g), (m, d, 1)
+    return (c * state[:, d : d + d * d_a].reshape(-1, d, d_a)).sum(dim=1) / widths
 
 
 def _predicted(state: Tensor, taken: Tensor) -> Tensor:
@@ -73,8 +70,7 @@ def _predicted(state: Tensor, taken: Tensor) -> Tensor:
     d_a = taken.shape[1]
     d = (state.shape[1] - d_a) // (1 + d_a)
     gains = state[:, d : d + d * d_a].reshape(-1, d, d_a)
-    step = taken - state[:, d + d * d_a :]
-    return state[:, :d] + (gains * step[:, None]).sum(dim=2)
+    return state[:, :d] + (gains * (taken - state[:, d + d * d_a :])[:, None]).sum(dim=2)
 
 
 @dataclass
@@ -124,14 +120,12 @@ def _evaluate(features: Features, theta: Tensor, plain: Tensor) -> _Rows:
     covariance = second - mean[:, :, None] * mean[:, None]
     # What the difference may have lost to rounding, or it were indefinite.
     lost = 10.0 * torch.finfo(mean.dtype).eps
-    squares = second.diagonal(dim1=1, dim2=2)
-    covariance.diagonal(dim1=1, dim2=2).add_(squares, alpha=lost)
+    covariance.diagonal(dim1=1, dim2=2).add_(second.diagonal(dim1=1, dim2=2), alpha=lost)
     tilt = theta - plain
     wall, bend = _wall(tilt)
     offset = mean - plain
     slope = offset + wall[:, None] * tilt
-    power = wall * tilt.square().sum(dim=1) / STEEPNESS
-    dual = log_mass - (theta * plain).sum(dim=1) + power
+    dual = log_mass - (theta * plain).sum(dim=1) + wall * tilt.square().sum(dim=1) / STEEPNESS
     curvature = covariance + bend
     step = torch.linalg.solve_ex(curvature, slope)[0]
     left = (slope * step).sum(dim=1).clamp(min=0.0).sqrt()
@@ -144,7 +138,6 @@ def _wall(tilt: Tensor) -> tuple[Tensor, Tensor]:
     steep = (square / REACH**2) ** (0.5 * STEEPNESS - 1.0) / REACH
     tiny = torch.finfo(tilt.dtype).tiny  # 0 / 0 where nothing is tilted
     outward = tilt / (square + tiny).sqrt()[:, None]
-    radial = (STEEPNESS - 2.0) * steep[:, None, None]
-    bend = radial * outward[:, :, None] * outward[:, None]
+    bend = (STEEPNESS - 2.0) * steep[:, None, None] * outward[:, :, None] * outward[:, None]
     bend.diagonal(dim1=1, dim2=2).add_((steep + RIDGE)[:, None])
     return steep, bend

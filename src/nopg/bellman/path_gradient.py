@@ -43,8 +43,7 @@ class _Edges(NamedTuple):
     def all(self) -> tuple[Array, Array]:
         """Within all of them, (...), and the derivative, (..., d)."""
         share = self.within.prod(axis=(0, -1))
-        log_slope = (self.inward / np.maximum(self.within, 1e-12)).sum(axis=0)
-        return share, share[..., None] * log_slope
+        return share, share[..., None] * (self.inward / np.maximum(self.within, 1e-12)).sum(axis=0)
 
 
 class PathGradient:

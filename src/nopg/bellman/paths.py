@@ -73,8 +73,7 @@ class MeanPaths:
         goes_on = torch.where(is_told, 1.0, s.continuation)
         # What it costs to end there is counted where a path does, not before as well.
         rewards = torch.where(is_told, _trend(s, ~is_told), s.rewards)
-        told = replace(s, rewards=rewards)
-        regression = StepRegression(told, bandwidths, arcs, goes_on)
+        regression = StepRegression(replace(s, rewards=rewards), bandwidths, arcs, goes_on)
         ends = (float(s.rewards.min()), float(s.rewards.max()))
         walls = _walls(there[lives].numpy(), n)
         return cls(regression, gamma, ends, limits.numpy(), worths.numpy(), walls)
@@ -86,8 +85,7 @@ class MeanPaths:
         if len(data) > MOST_ROWS:
             chosen = seed.numpy("judged-rows").permutation(len(data))[:MOST_ROWS]
             samples = samples.subset(torch.as_tensor(chosen))
-        in_action = 1.0 if samples.n_actions else SCALE
-        return cls.of(samples, bandwidths.scaled(SCALE, in_action), gamma)
+        return cls.of(samples, bandwidths.scaled(SCALE, 1.0 if samples.n_actions else SCALE), gamma)
 
     def returns(
         self,
@@ -102,8 +100,7 @@ class MeanPaths:
         """
         gamma, n_steps = self.gamma, discount_horizon(self.gamma, NEGLIGIBLE)
         (low, high), arcs, lost = self.box(), self.regression.arcs, self.lost
-        exact = [copy.deepcopy(policy).double().cpu() for policy in policies]
-        acting = actor_of(*exact)
+        acting = actor_of(*[copy.deepcopy(policy).double().cpu() for policy in policies])
         x = np.tile(arcs.places(starts).numpy(), (len(policies), 1))
         total, alive, lately = np.zeros(len(x)), np.ones(len(x)), np.zeros(len(x))
         going = np.arange(len(x))  # the paths that have not ended, left or arrived
@@ -211,6 +208,5 @@ def _walls(there: Array, n_straight: int) -> tuple[Wall, ...]:
             reached = sign * there[:, d]
             met = there[reached == reached.max()]
             if len(met) >= N_ENDS:
-                is_same = (met == met[0]).all(axis=0)
-                found.append(Wall(d, sign, np.where(is_same, met[0], np.nan)))
+                found.append(Wall(d, sign, np.where((met == met[0]).all(axis=0), met[0], np.nan)))
     return tuple(found)

@@ -244,8 +244,7 @@ def _fingerprint(
 ) -> int:
     """A 63-bit number that differs when anything the rows are made of differs."""
     digest = hashlib.sha256(repr((bandwidths, config)).encode())
-    kept = (x for x in vars(samples).values() if isinstance(x, Tensor))
-    for tensor in (*kept, initial_states):
+    for tensor in (*(x for x in vars(samples).values() if isinstance(x, Tensor)), initial_states):
         digest.update(repr(tuple(tensor.shape)).encode())
         digest.update(tensor.contiguous().cpu().numpy().tobytes())
     return int.from_bytes(digest.digest()[:8], "little") >> 1

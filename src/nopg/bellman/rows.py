@@ -223,7 +223,6 @@ def normalised(rows: QueryRows, logits: Sequence[Tensor]) -> RowWeights:
     # A logit less the log of its weight is the log of the mass, whichever it is; the largest weight
     # is at least 1 / k, so that its log is safe.
     peaks = [block_logits.amax(dim=-1) for block_logits in logits]
-    largest = [weights.amax(dim=-1) for weights in blocks]
-    log_mass = rows.gather(peaks) - rows.gather(largest).log()
+    log_mass = rows.gather(peaks) - rows.gather([weights.amax(dim=-1) for weights in blocks]).log()
     # Dropped mass T, kept mass Z: the share T / (T + Z), without overflow.
     return RowWeights(blocks, log_mass, torch.sigmoid(rows.log_dropped - log_mass))

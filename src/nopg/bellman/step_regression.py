@@ -85,8 +85,7 @@ class StepRegression:
         moved = found[:, :-2]
         if draws is not None:
             reached = weights.cumsum(axis=1)[:, :-1] < draws[:, None]
-            drawn = reached.sum(axis=1)
-            moved = moved + self.residuals[columns[np.arange(len(x)), drawn]]
+            moved = moved + self.residuals[columns[np.arange(len(x)), reached.sum(axis=1)]]
         return moved, found[:, -2], found[:, -1]
 
     @cached_property
@@ -174,8 +173,7 @@ class StepRegression:
         k = list(range(first, min(NEAREST, len(self.places) + 1 - first) + first))
         distances, columns = self._tree.query(states / self._units, k=k)
         logits = -0.5 * distances**2
-        offset = self.arcs.wrapped(self.places[columns] - x[:, None])
-        features = offset / self.widths  # (m, k, d)
+        features = self.arcs.wrapped(self.places[columns] - x[:, None]) / self.widths  # (m, k, d)
         given = states
         if self._similarity is not None:
             likeness = taken @ self._similarity  # of each label to that taken
@@ -199,6 +197,5 @@ def _local_line(weights: Array, features: Array, targets: Array) -> tuple[Array,
     centre, mean = w @ features, w @ targets
     features, targets = features - centre, targets - mean
     scaled = (weights[..., None] * features).transpose(0, 2, 1)
-    curvature = scaled @ features + RIDGE * np.eye(features.shape[2])
-    slope = np.linalg.solve(curvature, scaled @ targets)
+    slope = np.linalg.solve(scaled @ features + RIDGE * np.eye(features.shape[2]), scaled @ targets)
     return (mean - centre @ slope)[:, 0], slope

@@ -117,8 +117,7 @@ class StateBounds:
         saturation.is_set[:, :, is_past] = False
         step = (next_states - states).square().mean(dim=0).sqrt()
         # What hardly moves says nothing about how fast it may.
-        is_at_rest = step <= 1e-9 * both.abs().amax(dim=0)
-        step = torch.where(is_at_rest, torch.ones_like(step), step)
+        step = torch.where(step <= 1e-9 * both.abs().amax(dim=0), torch.ones_like(step), step)
         low, high = both.amin(dim=0), both.amax(dim=0)
         margin = MARGIN * (high - low)
         margin[is_past] = torch.inf
@@ -204,8 +203,7 @@ class StateBounds:
     def out_of_support_gradient(self, states: Tensor) -> Tensor:
         """d out_of_support / d states, (m, d_s)."""
         beyond = self._beyond(states)
-        inside = torch.exp(-0.5 * beyond.square().sum(dim=1))
-        return inside[:, None] * beyond / self.typical_step
+        return torch.exp(-0.5 * beyond.square().sum(dim=1))[:, None] * beyond / self.typical_step
 
     def _beyond(self, states: Tensor) -> Tensor:
         """Signed distance in typical steps, 0 within bounds and at saturation."""

@@ -80,8 +80,7 @@ class CompiledModel:
             for array, shape in zip(actor, shapes, strict=True):
                 self._require(array, shape)
         policies, kept = _structure(_POLICIES, _policy_fields(actor, self.d_a))
-        wide = (self.d_s, self.d_a, self.d_s, self.d_s)
-        arrays = [np.empty((n_steps, n, k)) for k in wide]
+        arrays = [np.empty((n_steps, n, k)) for k in (self.d_s, self.d_a, self.d_s, self.d_s)]
         arrays += [np.empty((n_steps, n)) for _ in range(4)]
         arrays[0][0] = starts
         if draws is not None:
@@ -130,8 +129,7 @@ def _pointer(array: Array | None) -> Any:
 def _in_parts(function: Any, first: tuple[Any, ...], n: int, rest: Any) -> None:
     """Call it for parts of n paths, side by side."""
     n_parts = max(1, min(n_workers(), n, n * rest[0] // FEW))  # of so many steps
-    edges = np.linspace(0, n, n_parts + 1).astype(int).tolist()
-    parts = list(itertools.pairwise(edges))
+    parts = list(itertools.pairwise(np.linspace(0, n, n_parts + 1).astype(int).tolist()))
     if any(parallel_map(lambda part: function(*first, *part, n, *rest), parts)):
         raise MemoryError
 
@@ -179,8 +177,7 @@ def process_fields(process: ProcessArrays) -> dict[str, Any]:
 def filled_up(array: Array, value: float = 0.0) -> Array:
     """An array whose last axis is filled up to a multiple of `LANES`."""
     missing = -array.shape[-1] % LANES
-    widths = [(0, 0)] * (array.ndim - 1) + [(0, missing)]
-    return np.pad(array, widths, constant_values=value)
+    return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, missing)], constant_values=value)
 
 
 def _policy_fields(actor: ArrayPolicies | Array | PathFeedback, d_a: int) -> dict[str, Any]:

@@ -88,8 +88,7 @@ def _reward_curvature(
     """Second derivatives of the reward by (s, a), (m, d, d)."""
     inputs = torch.cat([states, actions], dim=1)
     if model.known_reward is None:
-        is_inside = model.reward_bounds.are_inside(step.continuing_rewards)
-        counts = is_inside * (1.0 - step.terminated)
+        counts = model.reward_bounds.are_inside(step.continuing_rewards) * (1.0 - step.terminated)
         return counts[:, None, None] * process_curvature(model.process, inputs)
     whole = _known_curvature(model.known_reward, states, actions, step.next_states)
     same = torch.eye(inputs.shape[1]).to(inputs).expand(len(inputs), -1, -1)

@@ -33,10 +33,9 @@ def fit_ensemble(
     earlier: TransitionModel | None = None,
 ) -> tuple[TransitionModel, TransitionModel]:
     """Two models of one data set, so that no policy need fool only one."""
-    # One of all the data and one of a random four fifths of them, with hyperparameters
-    # and inducing points of its own, so that its errors are not quite those of the
-    # first. A known reward is not regressed. Hyperparameters start from those of an
-    # earlier model, if there is one.
+    # One of all the data and one of a random four fifths of them, with hyperparameters and inducing
+    # points of its own, so that its errors are not quite those of the first. A known reward is not
+    # regressed. Hyperparameters start from those of an earlier model, if there is one.
     columns, past = model_columns(data), data.history
     order = torch.as_tensor(generator.permutation(len(data)))
 
@@ -111,12 +110,10 @@ def replayed(
             noise, seen = wider, new
     whole = replace(model, noise=noise)
     if best:
-        like = replace(whole, process=chosen.process)
-        generator = np.random.default_rng(0)
         whole = TransitionModel.fit(
             *columns,
-            generator=generator,
-            like=like,
+            generator=np.random.default_rng(0),
+            like=replace(whole, process=chosen.process),
             limits=limits._replace(is_fixed=True),  # as compared
             history=past,
         )

@@ -217,8 +217,7 @@ class GaussianProcess:
         z = self.standardised(inputs)
         mean = torch.addmm(self.linear[0], z, self.linear[1:])
         for i, weighted in self._weighted(z):
-            smooth = weighted.sum(dim=1, keepdim=True)
-            mean = mean.index_add(1, self.curved[i : i + 1], smooth)
+            mean = mean.index_add(1, self.curved[i : i + 1], weighted.sum(dim=1, keepdim=True))
         return mean
 
     def jacobian(self, inputs: Tensor) -> Tensor:
@@ -316,8 +315,7 @@ class GaussianProcess:
                 left_out = whitened[:, ~keep[own]]
                 inner = torch.linalg.cholesky(gram - left_out @ left_out.T)
                 target = whitened[:, keep[own]] @ residual[k, own & keep, j]
-                solved = torch.cholesky_solve(target[:, None], inner)[:, 0]
-                weights[k, i, :used] = first.T @ solved
+                weights[k, i, :used] = first.T @ torch.cholesky_solve(target[:, None], inner)[:, 0]
         pairs = zip(linear, weights, strict=True)
         return [replace(self, linear=mean, weights=own) for mean, own in pairs]
 
@@ -327,8 +325,7 @@ class GaussianProcess:
         for i, weights in enumerate(self.weights):
             used = int(weights.count_nonzero())  # the first ones
             exponent = self.exponent[:, i * m : i * m + used]
-            kernel = torch.addmm(exponent[-1], features, exponent[:-1]).exp_()
-            yield i, kernel * weights[:used]
+            yield i, torch.addmm(exponent[-1], features, exponent[:-1]).exp_() * weights[:used]
 
     def _kernel(self, z: Tensor) -> Tensor:
         """exp(-1/2 |(z - u) / scale|^2) of every curved target, (m, c, i)."""
@@ -361,8 +358,7 @@ def _linear_mean(x: Tensor, y: Tensor) -> Tensor:
     design = torch.cat([torch.ones(len(x), 1).to(x), x], dim=1)
     ridge = torch.full((design.shape[1],), 1e-9 * len(x)).to(x)
     ridge[0] = 0.0  # the intercept is free
-    gram = design.T @ design + torch.diag(ridge)
-    found: Tensor = torch.linalg.solve(gram, design.T @ y)
+    found: Tensor = torch.linalg.solve(design.T @ design + torch.diag(ridge), design.T @ y)
     return found
 
 
@@ -373,15 +369,13 @@ def _linear_means(x: Tensor, y: Tensor, owns: Sequence[Tensor], n_given: int) ->
     """
     if n_given < x.shape[1]:
         wide = x.new_zeros(1 + x.shape[1], y.shape[1])
-        given = x[:, :n_given]
-        wide[: 1 + n_given, :-1] = _linear_means(given, y[:, :-1], owns[:-1], n_given)
+        wide[: 1 + n_given, :-1] = _linear_means(x[:, :n_given], y[:, :-1], owns[:-1], n_given)
         wide[:, -1:] = _linear_means(x, y[:, -1:], owns[-1:], x.shape[1])
         return wide
     if all(torch.equal(own, owns[0]) for own in owns):
         return _linear_mean(x[owns[0]], y[owns[0]])
     columns = zip(y.T, owns, strict=True)
-    found = [_linear_mean(x[own], column[own, None]) for column, own in columns]
-    return torch.cat(found, dim=1)
+    return torch.cat([_linear_mean(x[own], column[own, None]) for column, own in columns], dim=1)
 
 
 def _exponent(inducing: Tensor, inverse_scales: Tensor) -> Tensor:
@@ -415,10 +409,8 @@ def _enough(x: Tensor, inducing: Tensor, found: Hyperparameters) -> int:
     if found.is_noiseless:
         return m
     inverse, across = _kernels(inducing, x[:N_INDUCING], found.scales)
-    whitened = inverse @ across
-    left = 1.0 - whitened.square().mean(dim=1).cumsum(dim=0)
-    unknown = ratio * torch.arange(1, m + 1).to(x) / len(x)
-    enough = torch.nonzero(left <= unknown)
+    left = 1.0 - (inverse @ across).square().mean(dim=1).cumsum(dim=0)
+    enough = torch.nonzero(left <= ratio * torch.arange(1, m + 1).to(x) / len(x))
     return int(enough[0]) + 1 if len(enough) else m
 
 

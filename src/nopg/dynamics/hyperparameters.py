@@ -99,13 +99,11 @@ class Hyperparameters(NamedTuple):
         """k between the rows of `x` and of `other`, (n, m), without noise."""
         z, w = x / self.scales, other / self.scales
         norms = [-0.5 * part.square().sum(dim=1) for part in (z, w)]
-        exponents = torch.addmm(norms[0][:, None] + norms[1], z, w.T)
-        return exponents.exp_().mul_(self.amplitude**2)
+        return torch.addmm(norms[0][:, None] + norms[1], z, w.T).exp_().mul_(self.amplitude**2)
 
     def noisy_covariance(self, x: Tensor) -> Tensor:
         """Covariance of measurements at `x`, (n, n)."""
-        noise = self.noise**2 + JITTER
-        return self.covariance(x, x) + noise * torch.eye(len(x)).to(x)
+        return self.covariance(x, x) + (self.noise**2 + JITTER) * torch.eye(len(x)).to(x)
 
 
 def robust_hyperparameters(
@@ -162,8 +160,7 @@ def likeliest_hyperparameters(
         starts.append(np.array([prior[0]] * d + [-0.5, -0.5]))
     bounds = [limits.scale] * d + [LOG_AMPLITUDE_LIMITS, limits.noise]
     if initial is not None:
-        parts = [np.atleast_1d(part.numpy()) for part in initial]
-        starts = [np.log(np.concatenate(parts))]
+        starts = [np.log(np.concatenate([np.atleast_1d(part.numpy()) for part in initial]))]
     found = [
         minimize(
             lambda p: negative_log_posterior(p, x, y, prior),
@@ -178,8 +175,7 @@ def likeliest_hyperparameters(
     best = torch.as_tensor(min(found, key=lambda one: one.fun).x).exp().to(x)
     parameters = Hyperparameters(best[:d], best[d], best[d + 1])
     if not limits.is_wide and takes_noise_for_a_function(x, y, parameters):
-        longer = limits._replace(is_wide=True)
-        return likeliest_hyperparameters(x, y, limits=longer)
+        return likeliest_hyperparameters(x, y, limits=limits._replace(is_wide=True))
     return parameters
 
 
@@ -236,8 +232,7 @@ def leave_one_out_errors(x: Tensor, y: Tensor, found: Hyperparameters) -> Tensor
     From one inverse: a_i / sqrt(K^-1_ii) with a = K^-1 y (Rasmussen and Williams 2006, Eq. 5.12).
     """
     inverse = torch.linalg.inv(found.noisy_covariance(x))
-    spread = inverse.diagonal().clamp_min(1e-300).rsqrt()
-    return torch.abs((inverse @ y) * spread)
+    return torch.abs((inverse @ y) * inverse.diagonal().clamp_min(1e-300).rsqrt())
 
 
 def prediction_errors(
@@ -249,15 +244,13 @@ def prediction_errors(
     error = torch.abs(new_y - torch.cholesky_solve(y[:, None], lower)[:, 0] @ across)
     whitened = torch.linalg.solve_triangular(lower, across, upper=False)
     variance = found.amplitude**2 - whitened.square_().sum(dim=0)
-    std = (variance.clamp_min(0.0) + found.noise**2 + JITTER).sqrt()
-    return torch.div(error, std)
+    return torch.div(error, (variance.clamp_min(0.0) + found.noise**2 + JITTER).sqrt())
 
 
 def _inliers(errors: Tensor) -> Tensor:
     """Mask of what is close enough; all of it where too many are not."""
     # Errors that are large as a rule mean a wrong noise, not wrong samples.
-    usual = max(1.0, 1.5 * float(errors.median()))
-    far = errors > MAX_ERROR * usual
+    far = errors > MAX_ERROR * max(1.0, 1.5 * float(errors.median()))
     if float(far.double().mean()) > MAX_OUTLIERS:
         return torch.ones_like(far)
     return ~far
@@ -335,8 +328,7 @@ def _surprise(x: Tensor, y: Tensor) -> float:
         (part - part.mean(dim=0)) / part.std(dim=0, correction=0).clamp_min(1e-12)
         for part in (x, y)
     )
-    found = likeliest_hyperparameters(z, y)
-    logs = torch.cat([part.reshape(-1) for part in found]).log()
+    logs = torch.cat([part.reshape(-1) for part in likeliest_hyperparameters(z, y)]).log()
     return negative_log_posterior(logs.numpy(), z, y)[0]
 
 

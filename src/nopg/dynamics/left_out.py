@@ -30,8 +30,7 @@ def left_out_models(
     # Parts are of the same size, so that of few episodes they are pieces.
     order = _by_episode(data, generator)[:N_ROWS]
     parts = np.arange(len(order)) * N_PARTS // len(order)
-    columns = model_columns(data.subset(order))
-    return model.without_each(columns, parts)
+    return model.without_each(model_columns(data.subset(order)), parts)
 
 
 def gap_models(
@@ -71,5 +70,4 @@ def _by_episode(data: Dataset, generator: np.random.Generator) -> NDArray[np.int
     if data.episodes is None:
         return generator.permutation(len(data))
     names, which = np.unique(data.episodes, return_inverse=True)
-    rank = generator.permutation(len(names))[which]
-    return np.argsort(rank, kind="stable")
+    return np.argsort(generator.permutation(len(names))[which], kind="stable")

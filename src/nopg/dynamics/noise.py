@@ -102,8 +102,7 @@ class ProcessNoise:
 
     def std(self, inputs: Tensor) -> Tensor:
         """Standard deviation of each column, (m, d_s)."""
-        is_noisy = self.factor.diagonal() > 0.0
-        return self._log_std(inputs)[0].exp() * is_noisy
+        return self._log_std(inputs)[0].exp() * (self.factor.diagonal() > 0.0)
 
     def disturb(self, inputs: Tensor, draws: Tensor) -> Tensor:
         """What standard normal `draws`, (m, d_s), add to the next states."""
@@ -114,8 +113,7 @@ class ProcessNoise:
         z, d = (inputs - self.centre) / self.spread, inputs.shape[1]
         _, is_within = self._log_std(inputs)
         by_z = 2.0 * z[:, None] * self.weights[:d].T + self.weights[d : 2 * d].T
-        slope = by_z / self.spread * is_within[..., None]
-        return self.disturb(inputs, draws)[..., None] * slope
+        return self.disturb(inputs, draws)[..., None] * (by_z / self.spread * is_within[..., None])
 
     def _log_std(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Log sigma, and where it is within its limits, (m, d_s) both."""
@@ -146,8 +144,7 @@ def _with_colour(draws: Array, colour: Array, generator: np.random.Generator) ->
     phi[: colour.shape[1]], theta[: colour.shape[1]] = colour
     size, found = _innovation(phi, theta), np.empty_like(draws)
     found[0] = draws[0]  # of deviation 1, a share of it from the latest gust
-    rest = generator.standard_normal(draws.shape[1:])
-    latest = size * found[0] + np.sqrt(1.0 - size**2) * rest
+    latest = size * found[0] + np.sqrt(1.0 - size**2) * generator.standard_normal(draws.shape[1:])
     for t in range(1, len(draws)):
         found[t] = phi * found[t - 1] + size * (draws[t] + theta * latest)
         latest = draws[t]

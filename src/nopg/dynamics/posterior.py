@@ -61,8 +61,7 @@ class _DrawnProcess:
         self._frequencies = drawn.reshape(-1, d).T
         self._phases = generator.uniform(0.0, 2.0 * np.pi, n_curved * N_FEATURES)
         n_targets = self._linear.shape[2]
-        shape = (n_draws, n_curved, m + N_FEATURES, n_targets)
-        self._weights = np.zeros(shape)
+        self._weights = np.zeros((n_draws, n_curved, m + N_FEATURES, n_targets))
         at_inducing = self._features(process.inducing.numpy())
         for i, target in enumerate(process.curved.tolist()):
             amplitude = float(process.amplitude[target])
@@ -72,8 +71,7 @@ class _DrawnProcess:
             expected = first.T @ (first @ (at_inducing[:, columns] @ prior))
             noise = second.T @ generator.standard_normal((m, n_draws))
             moved = amplitude * (noise - expected)  # (m, S)
-            mean = process.weights[i].numpy()
-            self._weights[:, i, :m, target] = mean + moved.T
+            self._weights[:, i, :m, target] = process.weights[i].numpy() + moved.T
             self._weights[:, i, m:, target] = amplitude * prior.T
         kernels = self._weights[:, :, :m].reshape(n_draws, -1, n_targets)
         waves = self._weights[:, :, m:].reshape(n_draws, -1, n_targets)
@@ -95,11 +93,9 @@ class _DrawnProcess:
             if target in self._curved:
                 is_open = float(process.noise[target])
             # Angles are inputs of the last target alone.
-            is_last = target == targets.shape[1] - 1
-            k = len(precision) if is_last else 1 + inputs.shape[1]
+            k = len(precision) if target == targets.shape[1] - 1 else 1 + inputs.shape[1]
             root = np.linalg.inv(np.linalg.cholesky(precision[:k, :k])).T
-            normal = generator.standard_normal((len(self._linear), k))
-            moved = is_open * normal @ root.T  # (S, k)
+            moved = is_open * generator.standard_normal((len(self._linear), k)) @ root.T  # (S, k)
             self._linear[:, :k, target] += moved
             if target in self._curved and is_open > 0.0:
                 i, m = self._curved.index(target), len(process.inducing)
@@ -143,8 +139,7 @@ class _DrawnProcess:
 
     def _design(self, inputs: Array) -> Array:
         """(1, z) of inputs, (m, 1 + d)."""
-        wide = with_angles(inputs, self._process.angles)
-        z = (wide - self._centre) * self._factor
+        z = (with_angles(inputs, self._process.angles) - self._centre) * self._factor
         return np.concatenate([np.ones((len(z), 1)), z], axis=1)
 
     def _kernels(self, design: Array) -> Array:

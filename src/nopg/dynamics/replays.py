@@ -115,14 +115,12 @@ class Windows:
         # Of several folds each has its share of them.
         most = [-(-number // n_folds) for number in (N_WHOLE, N_PARTS, N_PAIRS)]
         runs = consecutive(data, rows)
-        long = [run for run in runs if len(run) > 1]
-        whole = [run[:LONGEST] for run in _spread(long, most[0])]
+        whole = [run[:LONGEST] for run in _spread([run for run in runs if len(run) > 1], most[0])]
         longest = max(len(run) for run in runs)
         wanted = min(n_steps, -(-longest // 2))  # short parts say nothing of later
         places = [(r, i) for r in runs for i in range(len(r)) if len(r) - i >= wanted]
         parts = [r[i : i + n_steps] for r, i in _spread(places, most[1])]
-        every = [run[i : i + 1] for run in runs for i in range(len(run))]
-        parts += _spread(every, most[2])
+        parts += _spread([run[i : i + 1] for run in runs for i in range(len(run))], most[2])
         return cls.from_rows(data, whole + parts, len(whole))
 
     @classmethod
@@ -138,16 +136,14 @@ class Windows:
             acted[: len(rows), b] = actions[rows]
             truth[: len(rows), b] = data.next_observations[rows]
             rewards[: len(rows), b] = data.rewards[rows]
-        first = np.array([rows[0] for rows in chosen])
-        last = np.array([rows[-1] for rows in chosen])
         return cls(
-            np.array(data.observations[first]),
+            np.array(data.observations[np.array([rows[0] for rows in chosen])]),
             acted,
             truth,
             rewards,
             lengths,
             np.arange(len(chosen)) < n_whole,
-            np.array(data.terminations[last]),
+            np.array(data.terminations[np.array([rows[-1] for rows in chosen])]),
         )
 
     def returns(self, gamma: float) -> Array:
@@ -169,9 +165,7 @@ def held_out_folds(
     """What to hold out, in a word, and which rows in turn, (n,) each."""
     # Whole episodes where there are two or more of several steps; parts of a single one; else rows
     # around a few places.
-    every = np.ones(len(data), dtype=bool)
-    runs = consecutive(data, every)
-    long = [run for run in runs if len(run) > 1]
+    long = [run for run in consecutive(data, np.ones(len(data), dtype=bool)) if len(run) > 1]
     held_out = np.zeros(len(data), dtype=bool)
     if not long or sum(map(len, long)) < len(data) // 2:
         # Neighbours together: on a grid single rows say nothing of what lies between.
@@ -185,8 +179,7 @@ def held_out_folds(
     assert data.episodes is not None  # rows without any are single
     folds = _episode_folds(data.episodes, generator)
     if folds:
-        enough = -(-ENOUGH_ROWS // int(folds[0].sum()))
-        return EPISODES, folds[: max(2, enough)]
+        return EPISODES, folds[: max(2, -(-ENOUGH_ROWS // int(folds[0].sum())))]
     # Two of ten parts, neither first nor last: a model is for what lies between.
     parts = np.array_split(max(long, key=len), 2 * HELD_OUT)
     for k in range(1, HELD_OUT - 1):

@@ -26,8 +26,7 @@ class KnownReward(NamedTuple):
     def __call__(self, states: Tensor, actions: Tensor, next_states: Tensor) -> Tensor:
         """Reward of each step, (m,)."""
         k = self.n_observed
-        found = self.function(states[:, :k], actions, next_states[:, :k])
-        return found.to(states.dtype)
+        return self.function(states[:, :k], actions, next_states[:, :k]).to(states.dtype)
 
     def of_arrays(self, states: Array, actions: Array, next_states: Array) -> Array:
         """The same of arrays."""

@@ -105,8 +105,7 @@ def rollout_blocks(
 def _come_to_rest(states: Array, outcomes: PredictedStep[Array], rest: Array) -> bool:
     """Whether the last of some steps, (t, B, ...), are small, and no larger than the first."""
     # Near an unstable equilibrium steps are small, too, but grow.
-    moved = np.abs(outcomes.next_states[[0, -1]] - states[[0, -1]]) / rest
-    first, last = moved.max(axis=2)
+    first, last = (np.abs(outcomes.next_states[[0, -1]] - states[[0, -1]]) / rest).max(axis=2)
     leaving = outcomes.terminated[-1].max() + outcomes.out_of_support[-1].max()
     return bool(last.max() < 1.0 and (last <= np.maximum(first, 1e-8)).all() and leaving < 1e-9)
 
@@ -167,8 +166,7 @@ def model_rollout(
         last = [field[-1] for field in block]
         outcome = PredictedStep(*last[2:])
         if until_rest and _is_at_rest(model, last[0], outcome):
-            n_steps = sum(len(block[0]) for block in blocks)
-            at_rest = gamma**n_steps * running * outcome.rewards
+            at_rest = gamma ** sum(len(block[0]) for block in blocks) * running * outcome.rewards
             break
         if running.max() < GONE:
             break
@@ -198,13 +196,12 @@ def rollout_gradients(
 ) -> list[tuple[Tensor, ...]]:
     """The gradient of each policy's mean return in the model, in its parameters.
 
-    `draws` are those of the noise from each start, (horizon, B, d_s), the same for all
-    policies: given them a noisy path is as smooth in the policy as any other. Of the
-    returns the mean of the worst share is meant, see `tail_weights`. Along some noisy
-    paths gradients explode, and a mean of a few would follow these alone. So where
-    `credits` are given no path counts for more than a usual one, and in those of a
-    policy of credit c dU_{t+1}/ds is multiplied by c: an action answers for about
-    1 / (1 - c) steps.
+    `draws` are those of the noise from each start, (horizon, B, d_s), the same for all policies:
+    given them a noisy path is as smooth in the policy as any other. Of the returns the mean of the
+    worst share is meant, see `tail_weights`. Along some noisy paths gradients explode, and a mean
+    of a few would follow these alone. So where `credits` are given no path counts for more than a
+    usual one, and in those of a policy of credit c dU_{t+1}/ds is multiplied by c: an action
+    answers for about 1 / (1 - c) steps.
 
     The actions are the policies' first outputs: means, or probabilities of labels, which stand for
     the mean effect of a randomised label.
@@ -225,8 +222,7 @@ def rollout_gradients(
     """
     every = np.tile(starts, (len(policies), 1))
     gusts = None if draws is None else np.tile(draws, (1, len(policies), 1))
-    actor = ArrayPolicies(policies)
-    rollout = model_rollout(model, actor, every, gamma, horizon, draws=gusts)
+    rollout = model_rollout(model, ArrayPolicies(policies), every, gamma, horizon, draws=gusts)
     n_steps, _, d_s = rollout.states.shape
     shares = rollout.states.reshape(n_steps, len(policies), -1, d_s)
     acted = parallel_map(
@@ -238,10 +234,8 @@ def rollout_gradients(
         model, rollout, np.concatenate(by_state, axis=1), gamma, gusts, credit
     )
     reached = running_probability(rollout.outcomes)[:-1]
-    returns = rollout.returns.reshape(len(policies), -1)
-    weights = tail_weights(returns, worst_share).ravel()
-    discount = gamma ** np.arange(n_steps)
-    gradients *= (reached * discount[:, None] * weights)[..., None]
+    weights = tail_weights(rollout.returns.reshape(len(policies), -1), worst_share).ravel()
+    gradients *= (reached * (gamma ** np.arange(n_steps))[:, None] * weights)[..., None]
     if credits is not None:
         gradients *= _evened(gradients, len(policies))[:, None]
     gradients = gradients.reshape(n_steps, len(policies), len(starts), -1)
@@ -269,8 +263,7 @@ def _evened(gradients: Array, n_policies: int) -> Array:
     """Factors under which no path has a larger gradient than the median one, (K B,)."""
     sizes = np.sqrt(np.square(gradients).sum(axis=(0, 2))).reshape(n_policies, -1)
     usual = [np.median(each[each > 0.0]) if each.any() else 0.0 for each in sizes]
-    factors = np.array(usual)[:, None] / np.maximum(sizes, 1e-300)
-    return np.asarray(np.minimum(1.0, factors)).ravel()
+    return np.asarray(np.minimum(1.0, np.array(usual)[:, None] / np.maximum(sizes, 1e-300))).ravel()
 
 
 def _action_gradients(

@@ -42,10 +42,8 @@ class TerminationModel:
         paid = ended * rewards[order]
         near = torch.cdist(points[-500:], points).topk(min(3, len(points)), largest=False)
         width = float(near.values[:, -1].median()) + 1e-6
-        others = next_states[~is_terminal] / unit
-        mirrored = _mirrored(points, ended, paid, others, BORDER * width)
-        every = zip((points, ended, paid), *mirrored, strict=True)
-        points, ended, paid = map(torch.cat, every)
+        mirrored = _mirrored(points, ended, paid, next_states[~is_terminal] / unit, BORDER * width)
+        points, ended, paid = map(torch.cat, zip((points, ended, paid), *mirrored, strict=True))
         return cls(points, ended, paid, unit, width)
 
     def predict(self, states: Tensor) -> tuple[Tensor, Tensor]:
@@ -127,5 +125,4 @@ def _informative(points: Tensor, is_terminal: Tensor, names: Tensor) -> Tensor:
     beside = others[distance.argsort(stable=True)[: n_others // 2]]
     is_left = torch.ones(len(points), dtype=torch.bool)
     is_left[beside] = False
-    rest = others[is_left[others]][: n_others - len(beside)]
-    return names[torch.cat([terminal, beside, rest])]
+    return names[torch.cat([terminal, beside, others[is_left[others]][: n_others - len(beside)]])]

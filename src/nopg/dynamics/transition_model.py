@@ -117,8 +117,7 @@ class TransitionModel:
         continuing = continuing_rewards(inputs, rewards, terminations)
         if known_reward is not None:  # nothing is left to regress
             continuing = torch.zeros_like(rewards)
-        moved = (next_states - states)[:, :n_present]
-        targets = torch.cat([moved, continuing[:, None]], dim=1)
+        targets = torch.cat([(next_states - states)[:, :n_present], continuing[:, None]], dim=1)
         if like is None:
             bounds, is_saturated = StateBounds.of(states, actions, next_states, n_present)
             seen = (float(rewards.min()), float(rewards.max()))
@@ -131,8 +130,7 @@ class TransitionModel:
         if like is not None:
             angles = like.process.angles
         elif angles is None:
-            of_reward = (inputs[inside], continuing[inside])
-            angles = telling_angles(*of_reward, bounds.angles)
+            angles = telling_angles(*(inputs[inside], continuing[inside]), bounds.angles)
         process = GaussianProcess.fit(
             inputs[inside],
             targets[inside],
@@ -152,12 +150,10 @@ class TransitionModel:
             every = -(-len(x) // N_ROWS)  # rounded up
             x, y = x[::every], y[::every]
             errors = process.noise_errors(x, y)[:, :n_present]
-            spread = y[:, :n_present].std(dim=0, correction=0)
-            noise = ProcessNoise.fit(x, errors, spread)
+            noise = ProcessNoise.fit(x, errors, y[:, :n_present].std(dim=0, correction=0))
         else:
             noise = like.noise
-        rest = (termination, noise, history, known_reward)
-        return cls(process, bounds, seen, believed, *rest)
+        return cls(process, bounds, seen, believed, *(termination, noise, history, known_reward))
 
     @property
     def reward_limits(self) -> tuple[float, float]:
@@ -198,8 +194,7 @@ class TransitionModel:
         else:
             rewards = self.known_reward(states, actions, after)
         if self.termination is None:
-            never = torch.zeros_like(rewards)
-            return PredictedStep(reached, after, rewards, never, out, rewards)
+            return PredictedStep(reached, after, rewards, torch.zeros_like(rewards), out, rewards)
         terminated, final = self.termination.predict(after[:, :d_s])
         expected = rewards
         if self.known_reward is None:
@@ -267,9 +262,8 @@ class TransitionModel:
         keeps = [torch.from_numpy(parts != name) for name in np.unique(parts)]
         inside = ~self.bounds.are_beyond(following)
         free = ~self.bounds.are_left_out(following)[inside]
-        own_keeps = [keep[inside] for keep in keeps]
         processes = self.process.without_each(
-            inputs[inside], targets[inside], own_keeps, [d_s], free
+            inputs[inside], targets[inside], [keep[inside] for keep in keeps], [d_s], free
         )
         found = []
         for keep, process in zip(keeps, processes, strict=True):
@@ -359,8 +353,7 @@ class ArrayTransitionModel:
         else:
             rewards = self._known_reward.of_arrays(states, actions, after)
         if self._termination is None:
-            never = np.zeros(len(rewards))
-            return PredictedStep(reached, after, rewards, never, out, rewards)
+            return PredictedStep(reached, after, rewards, np.zeros(len(rewards)), out, rewards)
         terminated, final = self._termination(after[:, :d_s])
         expected = rewards
         if self._known_reward is None:
@@ -379,8 +372,7 @@ class ArrayTransitionModel:
         """
         n_steps = len(actions[0] if isinstance(actions, PathFeedback) else actions)
         if self.compiled is not None:
-            done = self.compiled.rollout(actions, states, n_steps, draws)
-            return PredictedStep(*done[2:])
+            return PredictedStep(*self.compiled.rollout(actions, states, n_steps, draws)[2:])
         steps = []
         for t in range(n_steps):
             action = actions.at(t, states) if isinstance(actions, PathFeedback) else actions[t]
@@ -412,13 +404,12 @@ class ArrayTransitionModel:
                 "n_copied": self._history.n_kept,
                 "n_changes": self._history.n_changes,
             }
-        stops = torch.stack([bounds.saturation.is_low, bounds.saturation.is_high])
         fields |= {
             "low": self._low,
             "high": self._high,
             "below": self._below,
             "above": self._above,
-            "stops": stops,
+            "stops": torch.stack([bounds.saturation.is_low, bounds.saturation.is_high]),
             "is_set": bounds.saturation.is_set,
             "set_to": bounds.saturation.set_to,
             "has_stops": bounds.saturation.exists,
@@ -480,8 +471,7 @@ class _ArrayProcess:
         features = np.ones((len(inputs), 2 * d + 1))
         z = np.multiply(inputs - self._centre, self._factor, out=features[:, d : 2 * d])
         np.multiply(z, z, out=features[:, :d])
-        kernels = _exp(features @ self._exponent)
-        predicted: Array = kernels @ self._weights
+        predicted: Array = _exp(features @ self._exponent) @ self._weights
         predicted += features @ self._linear
         return predicted
 

@@ -116,8 +116,7 @@ class Answers(NamedTuple):
         z = NormalDist().inv_cdf(0.5 + 0.5 * level)
         every = torch.stack([self.value, *self.others])  # (1 + others, m)
         low, high = every.amin(dim=0), every.amax(dim=0)
-        bias = (BIAS * (high - low)).square()
-        pad = z * (self.replicas.var(dim=1) + bias).sqrt()
+        pad = z * (self.replicas.var(dim=1) + (BIAS * (high - low)).square()).sqrt()
         worst, best = self.possible
         low = low - pad - self.unknown * (self.value - worst).clamp(min=0.0)
         high = high + pad + self.unknown * (best - self.value).clamp(min=0.0)

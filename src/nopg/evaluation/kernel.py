@@ -212,8 +212,7 @@ def entry_from_starts(
         ends = (1.0 - samples.continuation).repeat_interleave(group)
         hit = torch.cat([ends, queries.new_zeros(len(queries) - m)])
     else:
-        found = inside(queries.double().cpu().numpy())
-        hit = torch.as_tensor(found.astype(np.float64)).to(queries)
+        hit = torch.as_tensor(inside(queries.double().cpu().numpy()).astype(np.float64)).to(queries)
     width = 1 if weights is None else weights.shape[1]
     later, first = hit[:m, None], hit[m:, None]
     onwards = weighted_product(solved.at_next.operator, weights)

@@ -129,8 +129,7 @@ class ModelEvaluator:
         noise = runs.std(axis=1)
         chance = _total(noise / np.sqrt(runs.shape[1]), *errors)
         spread = Spread(deviations, self.scale, chance, left_out, gaps)
-        runaway = self._runaway(actor, states, unknown)
-        why = unknown_reason(unknown, runaway, level)
+        why = unknown_reason(unknown, self._runaway(actor, states, unknown), level)
         return self._estimate(runs.mean(axis=1), noise, spread, why, level)
 
     def mean_return(
@@ -148,8 +147,7 @@ class ModelEvaluator:
         runs, unknown = self._runs(actor, starts[many], most, at_best)
         drawn, left_out, gaps, errors = (part.mean(axis=1, keepdims=True) for part in found)
         if len(many) < len(starts):
-            chance = runs.mean(axis=1).std() / np.sqrt(len(many))
-            errors = np.concatenate([errors, [[chance]]])
+            errors = np.concatenate([errors, [[runs.mean(axis=1).std() / np.sqrt(len(many))]]])
         runaway = 0.0 if lengths is not None else self._runaway(actor, starts[many], unknown)
         return Returns(runs, drawn, left_out, gaps, errors, unknown, runaway)
 
@@ -206,8 +204,7 @@ class ModelEvaluator:
     def _worth(self, at_best: bool) -> Array:
         """Reward of what is out of support, in each drawn model, (S, 1)."""
         low, high = self.models[0].reward_limits
-        share = (np.arange(N_DRAWS)[:, None] + 0.5) / N_DRAWS
-        return high + (low - high) * (share * (not at_best))
+        return high + (low - high) * ((np.arange(N_DRAWS)[:, None] + 0.5) / N_DRAWS * (not at_best))
 
     def _runs(
         self, actor: Actor, states: Array, lengths: Array | None, at_best: bool = False
@@ -219,8 +216,7 @@ class ModelEvaluator:
         earned, unknown = (np.mean(part, axis=0) for part in zip(*found, strict=True))
         every = earned + self._worth(at_best).mean() * unknown  # (m G,)
         total = 1.0 if until is None else 1.0 - float((self.gamma**until).mean())
-        share = float(unknown.mean()) * (1.0 - self.gamma) / total
-        return every.reshape(len(states), -1), share
+        return every.reshape(len(states), -1), float(unknown.mean()) * (1.0 - self.gamma) / total
 
     def _runaway(self, actor: Actor, states: Array, unknown: float) -> float:
         """Share of the paths that leave the data for good, if any leave them at all."""
@@ -351,8 +347,7 @@ class ModelEvaluator:
 def mean_and_spread(found: Returns, scale: float) -> tuple[Array, Spread]:
     """The mean over all states, (1,), and how far it may be off."""
     m, group = found.runs.shape
-    error = np.sqrt(np.square(found.runs.std(axis=1)).sum() / group) / m
-    errors = _total(error, *found.errors)
+    errors = _total(np.sqrt(np.square(found.runs.std(axis=1)).sum() / group) / m, *found.errors)
     spread = Spread(found.deviations, scale, errors, found.left_out, found.gaps)
     return found.runs.mean(keepdims=True)[0], spread
 

@@ -154,8 +154,7 @@ def reward_beyond(
         found += (weight * excess).sum(axis=0)
         # One step later: its reward more, and what the end pays is discounted once.
         worth = np.abs(ends * on - (1.0 - gamma) * (r - (1.0 - ends) * on))
-        late = np.minimum(LATE * t, 0.5) + 2.0 * (1.0 - ends)
-        last += (weight * worth * late).sum(axis=0)
+        last += (weight * worth * (np.minimum(LATE * t, 0.5) + 2.0 * (1.0 - ends))).sum(axis=0)
     return found, last
 
 
@@ -177,16 +176,13 @@ def entry_probability(
         entered, left = _entries(model, actor, paths, inside, last)
         weights = gamma ** np.arange(last + 1.0)
         certain = entered.T @ weights
-        running = 1.0 - entered.sum(axis=0) - left.sum(axis=0)
-        unknown = left.T @ weights + gamma**last * running
+        unknown = left.T @ weights + gamma**last * (1.0 - entered.sum(axis=0) - left.sum(axis=0))
         return certain, certain + 0.5 * unknown, certain + unknown
     entered, left = _entries(model, actor, paths, inside, latest(horizon))
-    early = math.floor(horizon / (1.0 + SLACK))
-    certain = entered[: early + 1].sum(axis=0)
+    certain = entered[: math.floor(horizon / (1.0 + SLACK)) + 1].sum(axis=0)
     by_then = entered[: horizon + 1].sum(axis=0)
     unknown = left[: horizon + 1].sum(axis=0)
-    possible = entered.sum(axis=0) + left.sum(axis=0)
-    return certain, by_then + 0.5 * unknown, possible
+    return certain, by_then + 0.5 * unknown, entered.sum(axis=0) + left.sum(axis=0)
 
 
 def latest(horizon: int) -> int:

@@ -43,8 +43,7 @@ class Rollouts:
 
     def visits(self, gamma: float) -> tuple[FloatArray, FloatArray]:
         """Places, initial ones last, (m, d_s), and their discounted visits, (m,)."""
-        discounts = gamma ** np.arange(1.0, len(self.weights) + 1.0)
-        weights = self.weights * discounts[:, None]
+        weights = self.weights * (gamma ** np.arange(1.0, len(self.weights) + 1.0))[:, None]
         if len(self.states) == 1:
             weights = weights.sum(axis=0)
         starts = np.full(len(self.initial), 1.0 / len(self.initial))

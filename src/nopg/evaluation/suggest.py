@@ -60,8 +60,7 @@ class Suggestion:
         """Columns by name: states, actions, start, step, remaining."""
         acted = np.atleast_2d(self.actions.T)
         columns = [*self.states.T, *acted, self.start, self.step, self.remaining]
-        names = (*self.names, "start", "step", "remaining")
-        return dict(zip(names, columns, strict=True))
+        return dict(zip((*self.names, "start", "step", "remaining"), columns, strict=True))
 
     def save(self, path: str | Path) -> None:
         """Write the table as CSV, whole or not at all."""
@@ -176,8 +175,7 @@ class Unknown(NamedTuple):
         roots = torch.zeros(len(std), *precision.shape).to(design)
         for j in range(len(std)):  # angles are inputs of the last target alone
             k = len(precision) - (j < len(std) - 1) * len(process.angles)
-            lower = torch.linalg.cholesky(precision[:k, :k])
-            roots[j, :k, :k] = std[j] * torch.linalg.inv(lower).T
+            roots[j, :k, :k] = std[j] * torch.linalg.inv(torch.linalg.cholesky(precision[:k, :k])).T
         return cls(process, roots, torch.hypot(process.noise, std))
 
     def std(self, inputs: Tensor) -> Tensor:
@@ -199,8 +197,7 @@ def suggest(
     """The n steps whose outcome narrows the expected return most, or fewer."""
     require_count("n", n)
     chosen = np.linspace(0, len(starts) - 1, N_PATHS).round().astype(np.int64)
-    generator = np.random.default_rng(0)
-    drawn = drawn_models(model, model_columns(data), N_PATHS, generator)
+    drawn = drawn_models(model, model_columns(data), N_PATHS, np.random.default_rng(0))
     found = path_places(model, policy, starts[chosen], gamma, drawn)
     unknown = Unknown.of(model, data)
     places = compared(unknown, found, model.reward_limits, gamma)
@@ -231,11 +228,10 @@ def compared(unknown: Unknown, places: Places, limits: tuple[float, float], gamm
         return places._replace(slopes=slopes)
     share = share / share.sum()
     rows, counts = np.unique(evenly_drawn(share, N_PLACES), return_counts=True)
-    stands_for = torch.from_numpy(counts / (N_PLACES * share[rows]))
     return Places(
         inputs[rows],
         places.visits[rows],
-        slopes[rows] * stands_for[:, None],
+        slopes[rows] * torch.from_numpy(counts / (N_PLACES * share[rows]))[:, None],
         places.start[rows],
         places.step[rows],
     )

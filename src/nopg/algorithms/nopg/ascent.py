@@ -75,8 +75,7 @@ class AscentState:
         adam, generator = self._kept
         start = None
         if self.start is not None:  # the vectors there are, by name
-            found = vars(self.start).items()
-            start = {k: v.clone() for k, v in found if v is not None}
+            start = {k: v.clone() for k, v in vars(self.start).items() if v is not None}
         return {
             "step": self.step,
             "seconds": self.seconds,

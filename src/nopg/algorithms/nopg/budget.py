@@ -47,8 +47,7 @@ class Budget:
     def __str__(self) -> str:
         text = (
             f"Budget: {self.n:,} samples, {self.neighbours:.0f} neighbours per row, "
-            f"{self.entries / 1e6:.1f} million entries of P, {_size(self.peak_bytes)} "
-            "of memory"
+            f"{self.entries / 1e6:.1f} million entries of P, {_size(self.peak_bytes)} of memory"
         )
         if self.limit is not None:
             text += f" ({_size(self.limit)} available)"
@@ -77,8 +76,7 @@ def estimate_budget(
         # From the first to the last, evenly spread: nothing is drawn.
         chosen = torch.linspace(0, n - 1, min(SAMPLED_ROWS, n), dtype=torch.float64)
         some = samples.next_states[chosen.round().long()]
-        rows = list_rows(some, samples, bandwidths, config.estimator)
-        length = rows.n_entries / len(some)
+        length = list_rows(some, samples, bandwidths, config.estimator).n_entries / len(some)
     n_rows = -(-n // n_ranks) * config.estimator.next_state_samples + len(initial)
     entries = round(n_rows * length)
     each = _bytes_per_entry(policy, samples, config, is_sparse=length < n)
@@ -114,8 +112,7 @@ def _bytes_per_entry(
     update = v * (5 + draws)
     if config.estimator.rows == MATCHED:
         d_a = 0 if samples.n_actions else samples.actions.shape[1]
-        d = samples.states.shape[1] + d_a
-        update += v * (1 + 2 * d)  # features, once more when made
+        update += v * (1 + 2 * (samples.states.shape[1] + d_a))  # features, once more when made
     if not is_sparse:
         return v + update  # log psi; no lists, no transpose
     # Lists: columns 4, log psi, actions; pattern: columns 4 + 4, permutations 4 + 4.

@@ -117,8 +117,7 @@ class FusedTrainer:
             if self.groups >= MAX_GROUPS or not all(map(math.isfinite, left)):
                 raise SolverError(
                     f"q and mu must be solved to {self.config.rtol:.0e}, sweeps left "
-                    f"{max(left):.1e}; lower gamma or the learning rate, or raise "
-                    "`rtol`."
+                    f"{max(left):.1e}; lower gamma or the learning rate, or raise `rtol`."
                 )
         ascend()
 
@@ -132,8 +131,7 @@ class FusedTrainer:
 
         state = (self.parameters, self.buffers)
         if self.system.n_policies == 1:  # torch does more at once without a batch
-            alone = [{k: p.squeeze(0) for k, p in each.items()} for each in state]
-            return act(*alone)[None]
+            return act(*[{k: p.squeeze(0) for k, p in each.items()} for each in state])[None]
         vmapped: Callable[..., Tensor] = torch.func.vmap(act)
         return vmapped(*state)
 
@@ -148,8 +146,7 @@ class FusedTrainer:
             objective, slopes = self.system.finish()
         leaves = list(self.parameters.values())
         gradients = torch.autograd.grad(self._taken, leaves, slopes)
-        flat = torch.cat([g.flatten(1) for g in gradients], dim=1)
-        self.gradient_norm.copy_(flat.norm(dim=1))
+        self.gradient_norm.copy_(torch.cat([g.flatten(1) for g in gradients], dim=1).norm(dim=1))
         self.objective.copy_(objective)
         for leaf, gradient in zip(leaves, gradients, strict=True):
             leaf.grad = gradient.contiguous()

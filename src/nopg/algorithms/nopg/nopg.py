@@ -190,14 +190,12 @@ class NOPG:
         data, space = fitted.require_data(), fitted.action_space
 
         def fresh(number: int) -> Policy:
-            seed = config.seed + number
-            other = replace(config, seed=seed, device="cpu", dtype="float64")
+            other = replace(config, seed=config.seed + number, device="cpu", dtype="float64")
             return build_policy(other, data, space)[0]
 
         n_short = min(N_SHORT, n_updates)
-        total = len(KINDS) * n_short
         with (
-            tqdm(total=total, disable=not progress, desc="starts") as bar,
+            tqdm(total=len(KINDS) * n_short, disable=not progress, desc="starts") as bar,
             out_of_memory(self._budget),
         ):
             best = find_start(fitted, ground, fresh, config, n_short, bar.update)
@@ -223,8 +221,7 @@ class NOPG:
             n_updates: Updates in all, those before `resume` included.
             resume: Where an earlier training stood.
         """
-        given = (self.fitted, self.config, n_updates, resume, self._budget)
-        return Training(*given, self.ground)
+        return Training(*(self.fitted, self.config, n_updates, resume, self._budget), self.ground)
 
     @property
     def fitted(self) -> FittedPolicy:
@@ -253,8 +250,7 @@ class NOPG:
 def _warn_of_far_starts(problem: Problem) -> None:
     """Say so if an initial state lies far from every sample, whatever the action."""
     rows = problem.initial_rows
-    nearest = rows.gather([block.log_psi.amax(dim=1) for block in rows.blocks])
-    distance = (-2.0 * nearest).sqrt()
+    distance = (-2.0 * rows.gather([block.log_psi.amax(dim=1) for block in rows.blocks])).sqrt()
     worst = float(distance.max())
     if worst > FAR:
         n_far, n = int((distance > FAR).sum()), len(distance)

@@ -44,9 +44,8 @@ PLAIN, NEAR, WIDE = (NADARAYA_WATSON, 1.0), (MATCHED, 1.0), (MATCHED, 2.0)
 KINDS: tuple[tuple[Kind, ...], ...] = ((PLAIN,), (PLAIN, NEAR, WIDE))
 """What each short ascent uses, one kind after the other from update to update."""
 ROUNDS, MARGIN = 3, 1e-2
-"""How often they are made at most: once, unless the best mean path earns less a step
-than J says of its policy, by this share. Paths are followed farther: what has arrived
-should last."""
+"""How often they are made at most: once, unless the best mean path earns less a step than J says of
+its policy, by this share. Paths are followed farther: what has arrived should last."""
 N_SHORT, SNAPSHOTS = 200, 4
 """Most updates of each, and how many of its policies are compared, the last among them:
 on a flat J an ascent walks on after it has arrived."""
@@ -212,8 +211,7 @@ def _problem(
     rows, scale = kind
     # Short lists for both: a start need not be exact.
     config = replace(like, rows=rows, neighbours=64, next_state_samples=1)
-    draws = seed.torch("next-states")
-    built = Problem.build(part, initial, bandwidths, config, draws)
+    built = Problem.build(part, initial, bandwidths, config, seed.torch("next-states"))
     return built if scale == 1.0 else built.rescaled(scale)
 
 

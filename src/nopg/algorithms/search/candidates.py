@@ -63,15 +63,13 @@ def planned_candidates(
     """Fitted value iteration in the learned model, distilled into policies."""
     if n_found == len(PLANS):
         return iter(())
-    actions = regression_actions(data).numpy()
-    tried = actions_to_try(actions, Seed(seed).numpy("planned-actions"))
+    tried = actions_to_try(regression_actions(data).numpy(), Seed(seed).numpy("planned-actions"))
     states = np.asarray(data.observations, dtype=np.float64)
     outcomes = ActionOutcomes.of(model, states, tried, Seed(seed).numpy("places"))
 
     def planned(method: CandidateMethod) -> FoundPolicy:
         student = copy.deepcopy(policy)
-        targets = outcomes.value_iteration(method.gamma(gamma), method.action_repeat)
-        distil(student, targets)
+        distil(student, outcomes.value_iteration(method.gamma(gamma), method.action_repeat))
         return FoundPolicy(method, student)
 
     return as_they_come(planned, PLANS[n_found:])
@@ -83,8 +81,7 @@ def cloned_candidate(data: Dataset, policy: Policy, is_close: bool = False) -> F
     # to get anywhere near the data. Who made the log was there, and refinement goes on from there.
     actions, student = regression_actions(data).numpy(), copy.deepcopy(policy)
     states = np.array(data.observations, dtype=np.float64)
-    targets = DistillationTargets(states, actions, np.ones(len(data)), 1)
-    distil(student, targets, is_close)
+    distil(student, DistillationTargets(states, actions, np.ones(len(data)), 1), is_close)
     return FoundPolicy(CandidateMethod(CLONING), student)
 
 
@@ -122,8 +119,7 @@ def ascent_candidates(
 
     def ascend(training: Any) -> None:
         if not is_enough.is_set():
-            history = training.run(callback=show, progress=False)
-            if history.stopped == "interrupted":
+            if training.run(callback=show, progress=False).stopped == "interrupted":
                 is_enough.set()
 
     if len(data) > N_ASCENT_ROWS:

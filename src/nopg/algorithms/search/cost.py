@@ -129,8 +129,7 @@ def cost_of_search(
 def _measured(data: Dataset) -> tuple[TransitionModel, Array, float, float]:
     """A rough model, actions, and seconds of a likelihood and of a step of a path."""
     rng = np.random.default_rng(0)
-    some = np.sort(rng.permutation(len(data))[:N_ROUGH])
-    columns = model_columns(data.subset(some))
+    columns = model_columns(data.subset(np.sort(rng.permutation(len(data))[:N_ROUGH])))
     limits = FREE._replace(n_samples=N_LIKELY)
     model = TransitionModel.fit(*columns, generator=rng, limits=limits, history=data.history)
     x = torch.from_numpy(rng.normal(size=(FREE.n_samples, len(model.process.centre))))

@@ -29,9 +29,8 @@ Real = NDArray[np.floating[Any]]
 def distil(policy: Policy, targets: DistillationTargets, is_close: bool = False) -> float:
     """Fit the typical actions of `policy` to the targets, in place.
 
-    States count by their advantage weights: where all actions are as good, any will
-    do. Labels are fitted by their likelihood, other actions by their squared error in
-    units of the targets' range.
+    States count by their advantage weights: where all actions are as good, any will do. Labels are
+    fitted by their likelihood, other actions by their squared error in units of the targets' range.
 
     Plans are rough, and so is what is made of them at first. What was done by someone who knows how
     is worth following closely, for some seconds: a balance is lost by small errors. What comes is
@@ -71,8 +70,7 @@ class Student:
         self._squash = None
         if policy.squash is not None and not self._is_discrete:
             middle = 0.5 * (policy.squash.low + policy.squash.high)
-            both = (middle, policy.squash.half_width)
-            self._squash = [part.to(dtype).numpy() for part in both]
+            self._squash = [part.to(dtype).numpy() for part in (middle, policy.squash.half_width)]
         self._has_bias = not isinstance(policy.network, Gain)
         parts = [
             part.detach().numpy().T for layer in perceptron_layers(policy.network) for part in layer
@@ -128,8 +126,7 @@ class Student:
         """Add to the policy's parameters what was learned."""
         assert isinstance(policy, KNOWN)
         layers = perceptron_layers(policy.network)
-        changes = self._layers(self.parameters - self._first)
-        for layer, change in zip(layers, changes, strict=True):
+        for layer, change in zip(layers, self._layers(self.parameters - self._first), strict=True):
             for part, one in zip(layer, change, strict=True):
                 part.add_(torch.from_numpy(one.T))
 

@@ -134,8 +134,7 @@ def _led_inside(task: Task, loose: Task, found: Feedback, starts: Array) -> tupl
     if paid.max() > 0.0:
         for weight in PENALTIES * np.abs(made.returns).mean() / paid.mean():
             task = task._replace(penalty=penalty._replace(weight=float(weight)))
-            paying = loose._replace(penalty=task.penalty)
-            found = optimised(paying, found, starts, N_PENALISED)
+            found = optimised(loose._replace(penalty=task.penalty), found, starts, N_PENALISED)
     return task, found
 
 
@@ -157,8 +156,7 @@ def rest_controller(task: Task, data: Dataset, actions: Array, horizon: int) -> 
         missed = (found.outcomes.next_states[0] - points[:, :d_s]) / typical
         slopes = (found.moving[0] - np.eye(d_s, every.shape[1])) / typical[:, None]
         # The least change, in deviations: what need not change stays.
-        inverse = np.linalg.pinv(slopes * unit, rcond=1e-3)
-        change = -np.einsum("bij,bj->bi", inverse, missed)
+        change = -np.einsum("bij,bj->bi", np.linalg.pinv(slopes * unit, rcond=1e-3), missed)
         points = np.clip(points + np.clip(change, -1.0, 1.0) * unit, low, high)
     after = model.arrays.step(points[:, :d_s], points[:, d_s:])
     moved = np.abs((after.next_states - points[:, :d_s]) / typical).max(axis=1)
@@ -186,8 +184,7 @@ def _begun(
     horizon, count = len(holding.states), len(starts)
     every = consecutive(data, np.ones(len(data), dtype=bool))
     run = max(every, key=lambda rows: float(np.sum(data.rewards[rows])))
-    logged = np.asarray(data.observations, dtype=np.float64)
-    paths = [(logged[run][:, None], actions[run][:, None])]
+    paths = [(np.asarray(data.observations, dtype=np.float64)[run][:, None], actions[run][:, None])]
     for policy in policies:
         made = model_rollout(task.models[0], actor_of(policy), starts, task.gamma, horizon)
         paths.append((made.states, made.actions))

@@ -115,9 +115,8 @@ def learn(
         settings: Any other setting of `NOPG`, except `bandwidths`.
 
     Returns:
-        The policy; `policy.search` says what was tried. Ctrl-C ends the search and
-        keeps the best policy so far: before there is one, what was done in the log,
-        cloned.
+        The policy; `policy.search` says what was tried. Ctrl-C ends the search and keeps the best
+        policy so far: before there is one, what was done in the log, cloned.
 
     Example:
         >>> start, quick = [[0.0, 0.0]], {"n_updates": 2, "n_refining": 0}
@@ -157,8 +156,7 @@ def learn(
         config = replace(config, hidden=HIDDEN)
     fresh, spec = build_policy(config, data, space)
     like = torch.tensor(data.observations, dtype=torch.float64)
-    starts = starting_states(data, initial_states)
-    places = initial_state_tensor(starts, like).numpy()
+    places = initial_state_tensor(starting_states(data, initial_states), like).numpy()
     _require_start(start, data)
     tried: dict[str, Any] = {"n_updates": n_updates, "n_refining": n_refining}
     tried |= {"risk": risk, "history": history}
@@ -279,8 +277,7 @@ def _search(
         for make in others[len(selection.found) :]:
             keep(make())
         n_found = min(len(selection.found) - len(others), len(PLANS))
-        model = selection.models[0]
-        for one in planned_candidates(model, data, fresh, gamma, seed, n_found):
+        for one in planned_candidates(selection.models[0], data, fresh, gamma, seed, n_found):
             keep(one)
             advance(str(one.method))
         is_planned = len(selection.found) == len(others) + len(PLANS)
@@ -354,8 +351,7 @@ def _require_choice(data: Dataset) -> None:
     if bool((data.actions == data.actions[0]).all()):
         raise DataError(
             f"Actions must differ between transitions, all {len(data)} are "
-            f"{data.actions[0].tolist()}; without other actions there is nothing to "
-            "choose."
+            f"{data.actions[0].tolist()}; without other actions there is nothing to choose."
         )
 
 

@@ -80,9 +80,8 @@ def starting_states(data: Dataset, initial_states: Any) -> Any:
         return initial_states  # refused where they are looked at
     if found.shape[-1] not in (layout.n_observed, layout.width):
         raise DataError(
-            f"`initial_states` must have the {layout.n_observed} columns of an "
-            f"observation, or all {layout.width} with the past "
-            f"({', '.join(data.observation_names)}), got {found.shape[-1]}; pass "
-            "observations."
+            f"`initial_states` must have the {layout.n_observed} columns of an observation, or all "
+            f"{layout.width} with the past ({', '.join(data.observation_names)}), got "
+            f"{found.shape[-1]}; pass observations."
         )
     return layout.complete(found)

@@ -94,8 +94,7 @@ class ActionOutcomes:
         starts = np.repeat(anchors.states, len(actions) * n_gusts, axis=0)
         every = np.tile(np.repeat(actions, n_gusts, axis=0), (len(anchors.states), 1))
         acted = np.tile(every, (MAX_REPEAT, 1, 1))
-        outcomes = model.follow(starts, acted, draws)
-        return cls(model, anchors, actions, outcomes, n_gusts)
+        return cls(model, anchors, actions, model.follow(starts, acted, draws), n_gusts)
 
     def value_iteration(
         self, gamma: float, action_repeat: int | None = None
@@ -152,8 +151,7 @@ class Anchors:
         unit = states.std(axis=0)
         unit = np.where(unit > 1e-12, unit, 1.0)
         tree = cKDTree(states / unit)
-        count = min(len(states), states.shape[1] + 2)
-        distances, _ = tree.query(states / unit, k=[count])
+        distances, _ = tree.query(states / unit, k=[min(len(states), states.shape[1] + 2)])
         return cls(states, unit, tree, max(float(np.median(distances)), 1e-9))
 
     def weights(self, states: Array) -> Any:
@@ -178,8 +176,7 @@ def _averaged(weights: Any, factors: Array, group: int) -> Any:
 
     starts = np.arange(0, len(factors) + 1, group)
     shape = (len(factors) // group, len(factors))
-    mean = (factors / group, np.arange(len(factors)), starts)
-    return sparse.csr_matrix(mean, shape) @ weights
+    return sparse.csr_matrix((factors / group, np.arange(len(factors)), starts), shape) @ weights
 
 
 def _best_actions(by_action: Array, actions: Array) -> Array:
@@ -194,7 +191,6 @@ def _best_actions(by_action: Array, actions: Array) -> Array:
     bend = left - 2.0 * top + right
     is_peak = bend < -1e-12 * min(1.0, float(np.abs(by_action).max()))
     peak = 0.5 * (left - right) / np.where(is_peak, bend, 1.0)
-    offset = np.where(is_peak, peak, best - middle)
-    between: Array = middle + np.clip(offset, -1.0, 1.0)
+    between: Array = middle + np.clip(np.where(is_peak, peak, best - middle), -1.0, 1.0)
     chosen = actions[0] + between[:, None] * (actions[1] - actions[0])
     return chosen

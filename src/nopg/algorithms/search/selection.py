@@ -69,8 +69,7 @@ class Floor:
 
         `fresh` is an untrained policy with layers of `HIDDEN`.
         """
-        every = consecutive(data, np.ones(len(data), dtype=bool))
-        runs = [run for run in every if len(run) > 1]
+        runs = [run for run in consecutive(data, np.ones(len(data), dtype=bool)) if len(run) > 1]
         if len(runs) < 2:
             logger.info(
                 "No policy is cloned from the best episodes: that takes two episodes "
@@ -198,8 +197,7 @@ class Selection:
         best = sorted(range(len(values)), key=lambda i: -values[i])[:N_KEPT]
         policies = [self.found[i].policy for i in best]
         affordable = START_PRODUCTS // max(1, self.models[0].process.n_products)
-        most = min(max(affordable, MIN_STARTS), MAX_STARTS)
-        every = -(-len(self.starts) // most)  # rounded up
+        every = -(-len(self.starts) // min(max(affordable, MIN_STARTS), MAX_STARTS))  # rounded up
         starts, negligible = self.starts[::every], FINAL_WEIGHT
         if self.models[0].noise is not None:
             starts = search_starts(self.models[0], starts, N_FINAL_PATHS)
@@ -216,8 +214,7 @@ class Selection:
 def _probability_below(found: Returns, evaluator: ModelEvaluator, limit: float) -> float:
     """How likely the mean return lies below a limit, by drawn models alone."""
     mean, spread = mean_and_spread(found, evaluator.scale)
-    drawn = replace(spread, left_out=None)
-    return float(drawn.probability_below(mean, limit)[0])
+    return float(replace(spread, left_out=None).probability_below(mean, limit)[0])
 
 
 def ranked(data: Dataset, runs: list[Rows], gamma: float, n_steps: int) -> list[tuple[float, Rows]]:
@@ -251,9 +248,7 @@ def explained_share(data: Dataset, runs: list[Rows]) -> float:
     for name in np.unique(fold[asked]):
         ours, others = asked[fold[asked] == name], rows[fold != name]
         count = min(N_NEAREST, len(others))
-        tree = cKDTree(states[others])
-        _, nearest = tree.query(states[rows[ours]], k=range(1, count + 1))
-        expected = actions[others[nearest]].mean(axis=1)
-        missed[fold[asked] == name] = actions[rows[ours]] - expected
+        _, nearest = cKDTree(states[others]).query(states[rows[ours]], k=range(1, count + 1))
+        missed[fold[asked] == name] = actions[rows[ours]] - actions[others[nearest]].mean(axis=1)
     variance = actions[rows].var(axis=0).sum()
     return float(1.0 - np.square(missed).mean(axis=0).sum() / max(variance, 1e-300))

@@ -34,8 +34,7 @@ def caught(task: Task, controllers: Feedback, holding: Feedback, starts: Array) 
         )
     )
     earned = task.returns(tried, np.tile(starts, (count, 1)))
-    best = earned.reshape(count, n).argmax(axis=0)
-    return tried.of_paths(best * n + np.arange(n))
+    return tried.of_paths(earned.reshape(count, n).argmax(axis=0) * n + np.arange(n))
 
 
 def without_detours(
@@ -80,8 +79,7 @@ def shortened(task: Task, controllers: Feedback, holding: Feedback, starts: Arra
     ahead = np.minimum(np.arange(horizon)[:, None] + last, horizon)  # (T, tried)
     then = Feedback(*(field[ahead, path] for field in longer))
     # One model will do to choose; what comes of it is held against all of them.
-    alone = task._replace(models=task.models[:1])
-    earned = alone.returns(then, made.states[first, path])
+    earned = task._replace(models=task.models[:1]).returns(then, made.states[first, path])
     going_on = np.maximum.accumulate(np.where(first == last, np.arange(len(path)), 0))
     gains = task.gamma**first * (earned - earned[going_on])
     worth = SHORTER * np.abs(made.returns)
@@ -89,8 +87,7 @@ def shortened(task: Task, controllers: Feedback, holding: Feedback, starts: Arra
     for one in range(n):
         best = np.where(path == one, gains, -np.inf).argmax()
         if gains[best] > worth[one]:
-            later = steps[:, one] >= first[best]
-            steps[later, one] += last[best] - first[best]
+            steps[steps[:, one] >= first[best], one] += last[best] - first[best]
     steps = np.minimum(steps, horizon)
     return Feedback(*(field[steps, np.arange(n)] for field in longer))
 

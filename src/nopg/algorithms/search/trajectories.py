@@ -60,8 +60,7 @@ class StatePenalty(NamedTuple):
 
     def beyond(self, states: Array) -> Array:
         """How far, with a sign, (.., d_s)."""
-        inside = np.clip(states, self.low, self.high)
-        return np.asarray((states - inside) / self.unit)
+        return np.asarray((states - np.clip(states, self.low, self.high)) / self.unit)
 
     def cost(self, states: Array) -> Array:
         """What they cost, (..)."""
@@ -72,8 +71,7 @@ class StatePenalty(NamedTuple):
         away, columns = self.beyond(states), np.arange(states.shape[-1])
         earning, bending = found.earning.copy(), found.bending.copy()
         earning[..., columns] -= 2.0 * self.weight * away / self.unit
-        curved = 2.0 * self.weight * (away != 0.0) / self.unit**2
-        bending[..., columns, columns] -= curved
+        bending[..., columns, columns] -= 2.0 * self.weight * (away != 0.0) / self.unit**2
         return found._replace(earning=earning, bending=bending)
 
 
@@ -102,10 +100,8 @@ class Task(NamedTuple):
         outcomes = (model or self.models[0].arrays).follow(starts, taken)
         states = np.concatenate([starts[None], outcomes.next_states[:-1]])
         if self.penalty is not None:
-            earned = outcomes.rewards - self.penalty.cost(states)
-            outcomes = outcomes._replace(rewards=earned)
-        worst = self.models[0].worst_value(self.gamma)
-        returns = discounted_return(outcomes, self.gamma, worst)
+            outcomes = outcomes._replace(rewards=outcomes.rewards - self.penalty.cost(states))
+        returns = discounted_return(outcomes, self.gamma, self.models[0].worst_value(self.gamma))
         return ModelRollout(states, meant.at(slice(None), states), outcomes, returns)
 
     def returns(self, controllers: Feedback, starts: Array) -> Array:
@@ -143,10 +139,8 @@ def optimised(
         shares = np.repeat(STEP_SIZES, len(paths))[:, None]
         changed = some._replace(actions=change, gains=gains)
         tried = changed.of_paths(np.tile(np.arange(len(paths)), k))
-        moved = np.tile(some.actions, (1, k, 1)) + shares * tried.actions
-        tried = tried._replace(actions=moved)
-        where = np.tile(starts[paths], (k, 1))
-        earned = task.returns(tried, where).reshape(k, -1)
+        tried = tried._replace(actions=np.tile(some.actions, (1, k, 1)) + shares * tried.actions)
+        earned = task.returns(tried, np.tile(starts[paths], (k, 1))).reshape(k, -1)
         best = earned.argmax(axis=0)
         best[earned.max(axis=0) <= returns[paths]] = k
         gained = earned.max(axis=0) - returns[paths]
@@ -183,8 +177,7 @@ def regulator(task: Task, still: Feedback) -> Array:
 
 def tracking(task: Task, path: Feedback) -> Feedback:
     """The path with gains that lead back to it, best for what it is to earn."""
-    damping = np.full(path.states.shape[1], TRACKED)
-    return path._replace(gains=_backward(task, path, damping)[1])
+    return path._replace(gains=_backward(task, path, np.full(path.states.shape[1], TRACKED))[1])
 
 
 def _backward(
@@ -236,8 +229,7 @@ def _backward(
         # Damped in units of the largest curvature, so that no unit of rewards matters.
         scale = np.einsum("bii,i->b", -by_action, unit**2) + np.abs(q[:, d_s:]) @ unit
         scale = np.maximum(damping * scale, least)
-        damped = by_action - scale[:, None, None] * np.diag(unit**-2.0)
-        inverse = np.linalg.inv(damped)
+        inverse = np.linalg.inv(by_action - scale[:, None, None] * np.diag(unit**-2.0))
         step = -np.einsum("bij,bj->bi", inverse, q[:, d_s:])
         low, high = limits[:, None] - controllers.actions[t]
         step = np.clip(step, np.minimum(low, 0.0), np.maximum(high, 0.0))
