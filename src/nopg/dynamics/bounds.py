@@ -25,8 +25,7 @@ saturation: numbers that vary freely never meet."""
 MORE, USUAL = 4.0, 0.8
 """How much more often it must come again than the values of this share of the rows do:
 an encoder's steps make every value come again."""
-MAX_SHARE = 0.3
-"""Largest share of steps that may end there: flags and levels do not saturate."""
+MAX_SHARE = 0.3  # largest share of steps that may end there: flags and levels do not saturate
 MARGIN = 0.1
 """How far beyond the data a regression is believed, as a share of their range: the
 best reward of a log is seldom the best there is."""

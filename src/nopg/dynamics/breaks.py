@@ -40,9 +40,8 @@ def within_breaks(
     if model.history is not None:
         return model, every
     errors = _squared_errors(model, columns)
-    bounds = None
-    if float(errors.mean()) > ERROR**2:
-        bounds = _suspected(model.bounds, columns[3].numpy(), errors)
+    is_off = float(errors.mean()) > ERROR**2
+    bounds = _suspected(model.bounds, columns[3].numpy(), errors) if is_off else None
     if bounds is None:
         return model, every
     is_inside = ~bounds.are_left_out(columns[3])

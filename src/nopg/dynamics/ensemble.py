@@ -136,7 +136,6 @@ def _errors(
     model: TransitionModel, columns: Sequence[Tensor], *, is_new: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """One-step errors for `coloured`; of rows fitted to, as large as their noise."""
-    # Of new rows as they are; of those it was fitted to, as large as their noise alone.
     is_free = ~model.bounds.are_left_out(columns[3])
     states, actions, _, following = (x[is_free][:N_ROWS] for x in columns[:4])
     starts = torch.ones(len(states), dtype=torch.bool)

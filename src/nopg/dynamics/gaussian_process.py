@@ -33,8 +33,7 @@ how many do where they explain a target to the last."""
 N_ROWS, PER_KERNEL = 20_000, 10
 """Samples that inform the regression, spread out over more; and for each kernel, where
 there is no noise to be averaged over."""
-CELL = 0.25
-"""Side of the cells over which samples are spread, in deviations of the inputs."""
+CELL = 0.25  # side of the cells over which samples are spread, in deviations of the inputs
 JITTER = 1e-9
 LINEAR = 1e-4
 """Deviation from a linear function, in those of the target, that counts as none;
@@ -55,39 +54,26 @@ class GaussianProcess:
     a position that moves by its velocity. The others are called curved, and c counts
     them. The last target may depend on angles of its inputs as well, which d counts:
     for the others their coefficients and inverse length scales are 0.
-
-    Attributes:
-        centre: Mean of each input, (d,).
-        spread: Standard deviation of each input, (d,).
-        linear: The linear mean of the standardised inputs, (1 + d, q).
-        curved: Which targets have a kernel, (c,).
-        inducing: Standardised inputs the kernel is projected on, (m, d).
-        inverse_scales: One over the length scales, (c, d).
-        weights: Coefficient of each kernel, in units of the targets, (c, m); 0 beyond the first so
-            many, where fewer do.
-        whitening: Inverse Cholesky factors whose difference is the variance that the data have
-            removed, two of (c, m, m).
-        amplitude: Prior standard deviation, in units of the targets, (q,).
-        noise: Standard deviation of what inputs do not explain, likewise (q,).
-        exponent: The kernels' exponents as a linear map of (z^2, z, 1), (2 d + 1, c m).
-        is_short: Which curved targets have fewer kernels than would predict them as well as all,
-            (c,).
-        angles: Further inputs, after those that are given.
     """
 
-    centre: Tensor
-    spread: Tensor
-    linear: Tensor
-    curved: Tensor
-    inducing: Tensor
-    inverse_scales: Tensor
+    centre: Tensor  # mean of each input, (d,)
+    spread: Tensor  # standard deviation of each input, (d,)
+    linear: Tensor  # the linear mean of the standardised inputs, (1 + d, q)
+    curved: Tensor  # which targets have a kernel, (c,)
+    inducing: Tensor  # standardised inputs the kernel is projected on, (m, d)
+    inverse_scales: Tensor  # one over the length scales, (c, d)
+    # Coefficient of each kernel, in units of the targets, (c, m); 0 beyond the first so many, where
+    # fewer do.
     weights: Tensor
+    # Inverse Cholesky factors whose difference is the variance that the data have removed, two of
+    # (c, m, m).
     whitening: tuple[Tensor, Tensor]
-    amplitude: Tensor
-    noise: Tensor
-    exponent: Tensor
+    amplitude: Tensor  # prior standard deviation, in units of the targets, (q,)
+    noise: Tensor  # standard deviation of what inputs do not explain, likewise (q,)
+    exponent: Tensor  # the kernels' exponents as a linear map of (z^2, z, 1), (2 d + 1, c m)
+    # Which curved targets have fewer kernels than would predict them as well as all, (c,).
     is_short: Tensor
-    angles: tuple[Angle, ...] = ()
+    angles: tuple[Angle, ...] = ()  # further inputs, after those that are given
 
     @classmethod
     def fit(
@@ -103,17 +89,11 @@ class GaussianProcess:
     ) -> GaussianProcess:
         """Regress `targets` (n, q) on `inputs` (n, d), both float64.
 
-        Args:
-            inputs: What is known.
-            targets: What is to be predicted.
-            generator: Chooses the samples where there are many.
-            like: A process of similar data: the search for hyperparameters starts from its own.
-            with_outliers: Targets of which no sample is left out, however odd.
-            limits: What length scales and noise may be, but of those `with_outliers`: longer ones
-                and more noise are for what is followed over many steps.
-            is_free: Samples that targets are learned from, (n,), but for those `with_outliers`,
-                which take all of them.
-            angles: Of the inputs, that the last target may depend on.
+        The `generator` chooses the samples where there are many, and the search for hyperparameters
+        starts from those of a process that is `like` it. Of targets `with_outliers` no sample is
+        left out, however odd. The others are learned from samples that are free, (n,), and within
+        `limits`: longer scales and more noise are for what is followed over many steps. The last
+        target may depend on `angles` of the inputs, too.
         """
         rows = torch.as_tensor(_informative_rows(inputs, generator))
         n_given, inputs = inputs.shape[1], with_angles(inputs, angles)
@@ -335,10 +315,8 @@ class GaussianProcess:
 
 
 def _informative_rows(inputs: Tensor, generator: np.random.Generator) -> NDArray[np.int64]:
-    """Rows in random order; of too many the first of every cell, then the second, ...
-
-    Places that were seen once tell more than the thousandth sample of another.
-    """
+    """Rows in random order; of too many the first of every cell, then the second, ..."""
+    # Places that were seen once tell more than the thousandth sample of another.
     order = generator.permutation(len(inputs))
     if len(order) <= N_ROWS:
         return order
@@ -363,10 +341,8 @@ def _linear_mean(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _linear_means(x: Tensor, y: Tensor, owns: Sequence[Tensor], n_given: int) -> Tensor:
-    """The same of q targets that are learned from samples of their own, (n,) each.
-
-    The last one of all inputs, the others of the first so many.
-    """
+    """The same of q targets that are learned from samples of their own, (n,) each."""
+    # The last one of all inputs, the others of the first so many.
     if n_given < x.shape[1]:
         wide = x.new_zeros(1 + x.shape[1], y.shape[1])
         wide[: 1 + n_given, :-1] = _linear_means(x[:, :n_given], y[:, :-1], owns[:-1], n_given)
@@ -452,14 +428,10 @@ def _regress(x: Tensor, y: Tensor, inducing: Tensor, found: Hyperparameters) -> 
 def _kernel_counts(
     each: Sequence[tuple[Hyperparameters, _KernelRegression]], total: int
 ) -> tuple[list[int], list[bool]]:
-    """Kernels that each target is predicted with, and whether more would help.
-
-    There are about `total` of them at most.
-
-    A target without noise gets as many as predict it as well as all of them do: long length scales
-    need few, and every one costs time in every step of a rollout. Where these are too many, each
-    target keeps as many as leave it the same error, in its deviations.
-    """
+    """Kernels that each target is predicted with, about `total` at most, and whether more help."""
+    # A target without noise gets as many as predict it as well as all of them do: long length
+    # scales need few, and every one costs time in every step of a rollout. Where these are too
+    # many, each target keeps as many as leave it the same error, in its deviations.
 
     def counts(allowed: float) -> list[int]:
         found = []

@@ -24,8 +24,7 @@ from torch import Tensor
 
 T = TypeVar("T", Tensor, NDArray[np.float64])
 
-NOISELESS = 0.001
-"""Noise over amplitude up to which there is none."""
+NOISELESS = 0.001  # noise over amplitude up to which there is none
 LOG_SCALE_PRIOR = (0.5, 1.5)
 """Mean and spread of log length scales, in standard deviations of the input: flat
 enough to be overruled by a few dozen samples, tight enough to stay finite."""
@@ -33,17 +32,12 @@ WIDE_SPREAD = 1.0
 """Spread of log length scales where longer ones are expected. Their mean then grows as
 log sqrt(d), as distances do (Hvarfner, Hellsten and Nardi 2024): short scales in many
 dimensions make a kernel that takes noise for a function."""
-LOG_NOISE_PRIOR = (-5.0, 3.0)
-"""The same of log noise: logged systems are mostly deterministic."""
-MAX_ITERATIONS = 45
-"""Iterations of L-BFGS-B; a third where it starts close by."""
+LOG_NOISE_PRIOR = (-5.0, 3.0)  # the same of log noise: logged systems are mostly deterministic
+MAX_ITERATIONS = 45  # iterations of L-BFGS-B; a third where it starts close by
 LOG_AMPLITUDE_LIMITS = (-3.0, 4.0)
-MAX_ERROR = 8.0
-"""Standard deviations beyond which a sample is an outlier."""
-MAX_OUTLIERS = 0.02
-"""Largest share that may be left out; more of them are a part of the function."""
-MOST = 0.5
-"""Share of a target's variance from which on it counts as most of it."""
+MAX_ERROR = 8.0  # standard deviations beyond which a sample is an outlier
+MAX_OUTLIERS = 0.02  # largest share that may be left out; more of them are a part of the function
+MOST = 0.5  # share of a target's variance from which on it counts as most of it
 N_TELLING, ODDS = 128, 100.0
 """Rows whose likelihood tells whether an angle helps, and how much larger it must be:
 decisive by the scale of Jeffreys."""
@@ -62,12 +56,9 @@ class HyperparameterLimits(NamedTuple):
     is_wide: bool = False
     """Whether longer scales are expected, and the search starts from noise as well:
     many inputs are past ones, or short scales have taken noise for a function."""
-    is_linear: bool = False
-    """Whether targets have no kernel, but a linear mean alone."""
-    is_fixed: bool = False
-    """Whether hyperparameters that are given are taken as they are."""
-    n_samples: int = 256
-    """Samples whose likelihood chooses them."""
+    is_linear: bool = False  # whether targets have no kernel, but a linear mean alone
+    is_fixed: bool = False  # whether hyperparameters that are given are taken as they are
+    n_samples: int = 256  # samples whose likelihood chooses them
 
 
 FREE = HyperparameterLimits()
@@ -79,8 +70,7 @@ SMOOTHER = (
 )
 """Length scales of at least half a deviation, with more and more noise at least; and
 ones so long that what is left of the kernel bends only slightly."""
-LINEAR = HyperparameterLimits(is_linear=True)
-"""Where all else is carried off."""
+LINEAR = HyperparameterLimits(is_linear=True)  # where all else is carried off
 
 
 class Hyperparameters(NamedTuple):
@@ -109,16 +99,9 @@ class Hyperparameters(NamedTuple):
 def robust_hyperparameters(
     x: Tensor, y: Tensor, initial: Hyperparameters | None, limits: HyperparameterLimits = FREE
 ) -> tuple[Hyperparameters, Tensor]:
-    """Hyperparameters of most of the samples, and which these are.
+    """Hyperparameters of most of the samples, and which are no outliers, (n,).
 
-    Args:
-        x: Standardised inputs, (n, d), in random order.
-        y: A standardised target, (n,).
-        initial: Where the search starts, as for `likeliest_hyperparameters`.
-        limits: What they may be.
-
-    Returns:
-        The hyperparameters, and a mask of the samples that are no outliers, (n,).
+    Inputs, (n, d), and target, (n,), are standardised, in random order.
     """
     n_samples = limits.n_samples
     x_fit, y_fit = x[:n_samples], y[:n_samples]
@@ -141,18 +124,13 @@ def likeliest_hyperparameters(
 ) -> Hyperparameters:
     """Maximise the marginal likelihood of y ~ GP(0, k + noise^2) with weak priors.
 
-    Args:
-        x: Standardised inputs, (n, d).
-        y: A standardised target, (n,).
-        initial: Where the search starts; by default at typical values.
-        limits: What they may be.
+    From `initial` on, by default typical values, for standardised x, (n, d), and y, (n,).
     """
     from scipy.optimize import minimize
 
     if initial is not None and limits.is_fixed:
         return initial
-    d = x.shape[1]
-    prior = LOG_SCALE_PRIOR
+    d, prior = x.shape[1], LOG_SCALE_PRIOR
     if limits.is_wide:
         prior = (LOG_SCALE_PRIOR[0] + 0.5 * np.log(d), WIDE_SPREAD)
     starts = [np.array([prior[0]] * d + [0.5, -4.0])]
@@ -251,9 +229,7 @@ def _inliers(errors: Tensor) -> Tensor:
     """Mask of what is close enough; all of it where too many are not."""
     # Errors that are large as a rule mean a wrong noise, not wrong samples.
     far = errors > MAX_ERROR * max(1.0, 1.5 * float(errors.median()))
-    if float(far.double().mean()) > MAX_OUTLIERS:
-        return torch.ones_like(far)
-    return ~far
+    return torch.ones_like(far) if float(far.double().mean()) > MAX_OUTLIERS else ~far
 
 
 class Angle(NamedTuple):
@@ -269,9 +245,7 @@ def with_angles(inputs: T, angles: Sequence[Angle]) -> T:
     if not angles:
         return inputs
     of: Any = torch if isinstance(inputs, Tensor) else np
-    columns: list[Any] = [
-        of.arctan2(sign * inputs[:, y], sign * inputs[:, x]) for x, y, sign in angles
-    ]
+    columns: list[Any] = [of.arctan2(s * inputs[:, y], s * inputs[:, x]) for x, y, s in angles]
     wide: T = of.column_stack([inputs, *columns])
     return wide
 

@@ -57,10 +57,8 @@ def left_out_share(n: int) -> float:
 
 def _slabs(column: Array) -> NDArray[np.int64]:
     """Which slab each row is in, (n,); equal values are in the same one."""
-    unit = max(float(np.ptp(column)), 1e-300)
-    _, which, counts = np.unique(
-        np.round((column - column.min()) / unit, 6), return_inverse=True, return_counts=True
-    )
+    values = np.round((column - column.min()) / max(float(np.ptp(column)), 1e-300), 6)
+    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
     middle = np.cumsum(counts) - 0.5 * counts
     return np.asarray(middle * N_PARTS / len(column), dtype=np.int64)[which]
 

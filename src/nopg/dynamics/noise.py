@@ -188,11 +188,9 @@ def _features(z: Tensor) -> Tensor:
 
 
 def _log_level(features: Tensor, errors: Tensor) -> Tensor:
-    """Weights of log sigma: of all features if they explain the errors, or a constant.
-
-    Newton's method on the negative log likelihood, mean of log sigma + e^2 / (2 sigma^2), which is
-    convex in the weights. More than a constant is used where it lowers Schwarz's criterion.
-    """
+    """Weights of log sigma: of all features if they explain the errors, or a constant."""
+    # Newton's method on the negative log likelihood, mean of log sigma + e^2 / (2 sigma^2), which
+    # is convex in the weights. More than a constant is used where it lowers Schwarz's criterion.
     n, d = features.shape
     weights = torch.zeros(d).to(features)
     weights[-1] = 0.5 * errors.square().mean().log()

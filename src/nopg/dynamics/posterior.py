@@ -50,8 +50,7 @@ class _DrawnProcess:
     ) -> None:
         (n_curved, m), d = process.weights.shape, len(process.centre)
         self._process = process
-        self._centre = process.centre.numpy()
-        self._factor = 1.0 / process.spread.numpy()
+        self._centre, self._factor = process.centre.numpy(), 1.0 / process.spread.numpy()
         self._exponent = process.exponent.numpy()
         self._linear = np.tile(process.linear.numpy(), (n_draws, 1, 1))  # (S, 1 + d, q)
         self._curved = process.curved.tolist()
@@ -78,11 +77,9 @@ class _DrawnProcess:
         self._weights = np.concatenate([kernels, waves], axis=1)  # (S, c (m + D), q)
 
     def draw_linear(self, inputs: Array, targets: Array, generator: np.random.Generator) -> None:
-        """Draw the coefficients of the linear means, as least squares leave them open.
-
-        Where there is a kernel as far as noise leaves them; near the data it makes up for what a
-        drawn mean says otherwise, if they tell it to.
-        """
+        """Draw the coefficients of the linear means, as least squares leave them open."""
+        # Where there is a kernel as far as noise leaves them; near the data it makes up for what a
+        # drawn mean says otherwise, if they tell it to.
         design, process = self._design(inputs), self._process
         errors = targets - design @ self._linear[0]
         precision = design.T @ design + 1e-9 * len(design) * np.eye(design.shape[1])
@@ -99,7 +96,7 @@ class _DrawnProcess:
             self._linear[:, :k, target] += moved
             if target in self._curved and is_open > 0.0:
                 i, m = self._curved.index(target), len(process.inducing)
-                rows, second = (slice(i * m, (i + 1) * m), process.whitening[1][i].numpy())
+                rows, second = slice(i * m, (i + 1) * m), process.whitening[1][i].numpy()
                 ratio = (is_open / float(process.amplitude[target])) ** 2 + JITTER
                 answer = second.T @ (second @ explained[rows, :k]) / ratio  # (m, k)
                 self._weights[:, rows, target] -= moved @ answer.T
@@ -109,10 +106,8 @@ class _DrawnProcess:
         process, m = self._process, len(self._process.inducing)
         c, d = process.inverse_scales.shape
         kernels, waves = np.split(self._weights, [c * m], axis=1)
-        factor = np.sqrt(2.0 / N_FEATURES)
-        own = [
-            waves[:, i * N_FEATURES : (i + 1) * N_FEATURES, j] for i, j in enumerate(self._curved)
-        ]
+        n, factor = N_FEATURES, np.sqrt(2.0 / N_FEATURES)
+        own = [waves[:, i * n : (i + 1) * n, j] for i, j in enumerate(self._curved)]
         return ProcessArrays(
             self._centre,
             self._factor,

@@ -31,6 +31,7 @@ LONGEST = 300  # steps of a window, at most
 EPISODES, BLOCKS, PAIRS = "episodes", "blocks", "pairs"
 
 Rows = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 
 class Replays(NamedTuple):
@@ -100,17 +101,15 @@ class Windows:
     """B parts of recordings of at most T steps."""
 
     starts: Array  # first states, (B, d_s)
-    # What was done, as a regression takes it, (T, B, d_a); NaN at the end.
-    actions: Array
+    actions: Array  # what was done, as a regression takes it, (T, B, d_a); NaN at the end
     truth: Array  # states that followed, (T, B, d_s); NaN after a window's last
     rewards: Array  # what was earned, (T, B); 0 after a window's last
     lengths: Rows  # steps of each, (B,)
-    # Which start where a recording starts and end where it ends, (B,).
-    is_whole: NDArray[np.bool_]
-    terminates: NDArray[np.bool_]  # which end the task for good, (B,)
+    is_whole: Mask  # which start where a recording starts and end where it ends, (B,)
+    terminates: Mask  # which end the task for good, (B,)
 
     @classmethod
-    def of(cls, data: Dataset, rows: NDArray[np.bool_], n_steps: int, n_folds: int = 1) -> Self:
+    def of(cls, data: Dataset, rows: Mask, n_steps: int, n_folds: int = 1) -> Self:
         """Some whole runs of the rows, and parts of up to `n_steps` spread over all."""
         # Of several folds each has its share of them.
         most = [-(-number // n_folds) for number in (N_WHOLE, N_PARTS, N_PAIRS)]
@@ -151,7 +150,7 @@ class Windows:
         return np.asarray(gamma ** np.arange(len(self.rewards)) @ self.rewards)
 
 
-def consecutive(data: Dataset, rows: NDArray[np.bool_]) -> list[Rows]:
+def consecutive(data: Dataset, rows: Mask) -> list[Rows]:
     """Runs of rows that follow each other, in time order; single rows at the least."""
     order, is_first = run_starts(data)
     places = np.nonzero(rows[order])[0]
@@ -159,9 +158,7 @@ def consecutive(data: Dataset, rows: NDArray[np.bool_]) -> list[Rows]:
     return np.split(order[places], np.nonzero(is_cut)[0] + 1)
 
 
-def held_out_folds(
-    data: Dataset, generator: np.random.Generator
-) -> tuple[str, list[NDArray[np.bool_]]]:
+def held_out_folds(data: Dataset, generator: np.random.Generator) -> tuple[str, list[Mask]]:
     """What to hold out, in a word, and which rows in turn, (n,) each."""
     # Whole episodes where there are two or more of several steps; parts of a single one; else rows
     # around a few places.
@@ -189,9 +186,7 @@ def held_out_folds(
     return BLOCKS, folds
 
 
-def _episode_folds(
-    episodes: NDArray[Any], generator: np.random.Generator
-) -> list[NDArray[np.bool_]]:
+def _episode_folds(episodes: Names, generator: np.random.Generator) -> list[Mask]:
     """Rows of episodes that are held out in turn, about a fifth at a time."""
     # Rows count, not episodes: without the one long recording among many short ones a model has
     # next to nothing to learn from, so that it is never held out.
@@ -201,8 +196,7 @@ def _episode_folds(
         if 2 * counts[i] <= len(episodes):
             fold[i] = sizes.argmin()
             sizes[fold[i]] += counts[i]
-    found = fold[which]
-    return [found == k for k in range(HELD_OUT) if sizes[k]]
+    return [fold[which] == k for k in range(HELD_OUT) if sizes[k]]
 
 
 def _spread(every: list[Any], most: int) -> list[Any]:

@@ -34,12 +34,10 @@ class KnownReward(NamedTuple):
         with torch.no_grad():
             return np.asarray(self(*rows).numpy())
 
-    def gradients(
-        self, states: Tensor, actions: Tensor, next_states: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def gradients(self, states: Tensor, actions: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
         """By (s, a) together, (m, d_s + d_a), and by s', (m, d_s)."""
         with torch.enable_grad():
-            rows = [x.detach().requires_grad_() for x in (states, actions, next_states)]
+            rows = [x.detach().requires_grad_() for x in (states, actions, after)]
             total = self(*rows).sum()
         if not total.requires_grad:  # it does not depend on them, or only in jumps
             found = [torch.zeros_like(row) for row in rows]
@@ -48,18 +46,14 @@ class KnownReward(NamedTuple):
         return torch.cat(found[:2], dim=1), found[2]
 
 
-def with_known_rewards(
-    data: Dataset, actions: Tensor, function: Any
-) -> tuple[Dataset, KnownReward]:
+def with_known_rewards(data: Dataset, actions: Tensor, reward: Any) -> tuple[Dataset, KnownReward]:
     """The data with rewards of a user's function, and that, checked."""
     # `actions`, (n, d_a), are those of the data as a regression takes them.
-    d_o = data.observations.shape[1]
-    if data.history is not None:
-        d_o = data.history.n_observed
+    d_o = data.observations.shape[1] if data.history is None else data.history.n_observed
     states, following = (
         torch.tensor(x[:, :d_o]).double() for x in (data.observations, data.next_observations)
     )
-    found = _checked(function, [states, actions, following])
+    found = _checked(reward, [states, actions, following])
     difference = np.abs(found - data.rewards)
     worst = int(difference.argmax())
     if difference[worst] > DIFFERS * max(float(np.ptp(data.rewards)), 1e-12):
@@ -69,7 +63,7 @@ def with_known_rewards(
             f"{data.rewards[worst]:.4g}); the function is used, look at the columns it "
             "takes if that is not meant."
         )
-    return data.with_note(NOTE, rewards=found), KnownReward(function, d_o)
+    return data.with_note(NOTE, rewards=found), KnownReward(reward, d_o)
 
 
 def _checked(function: Any, rows: list[Tensor]) -> Array:

@@ -22,9 +22,7 @@ GONE = 1e-12  # probability of running at which a rollout has ended
 BLOCK, MAX_BLOCK = 16, 512
 REST_BLOCK = 64  # where it is asked whether rollouts rest
 """Steps that are taken before one asks about either, at first and at most."""
-BATCH = 16_384
-"""Steps whose Jacobians are taken at once: their kernels take a few hundred megabytes.
-"""
+BATCH = 16_384  # steps whose Jacobians are taken at once: kernels take some hundred megabytes
 
 
 class Steps(Protocol):
@@ -172,8 +170,7 @@ def model_rollout(
             break
     whole = [np.concatenate(field) for field in zip(*blocks, strict=True)]
     outcomes = PredictedStep(*whole[2:])
-    returns = discounted_return(outcomes, gamma, model.worst_value(gamma))
-    returns = returns + at_rest / (1.0 - gamma)
+    returns = discounted_return(outcomes, gamma, model.worst_value(gamma)) + at_rest / (1.0 - gamma)
     return ModelRollout(whole[0], whole[1], outcomes, returns)
 
 
@@ -230,9 +227,7 @@ def rollout_gradients(
     )
     by_state = [each.reshape(n_steps, len(starts), -1, d_s) for _, each in acted]
     credit = np.repeat(credits or [1.0] * len(policies), len(starts))[:, None]
-    gradients = _action_gradients(
-        model, rollout, np.concatenate(by_state, axis=1), gamma, gusts, credit
-    )
+    gradients = _action_gradients(model, rollout, np.hstack(by_state), gamma, gusts, credit)
     reached = running_probability(rollout.outcomes)[:-1]
     weights = tail_weights(rollout.returns.reshape(len(policies), -1), worst_share).ravel()
     gradients *= (reached * (gamma ** np.arange(n_steps))[:, None] * weights)[..., None]
@@ -286,9 +281,7 @@ def _action_gradients(
         torch.from_numpy(x.reshape(n_steps * n_paths, *x.shape[2:]))
         for x in (rollout.states, rollout.actions, *rollout.outcomes)
     )
-    gusts = None
-    if draws is not None:
-        gusts = torch.from_numpy(draws[:n_steps].reshape(n_steps * n_paths, d_s))
+    gusts = None if draws is None else torch.from_numpy(draws[:n_steps].reshape(-1, d_s))
     parts = []
     for first in range(0, len(states), BATCH):
         rows = slice(first, first + BATCH)
@@ -311,8 +304,7 @@ def _action_gradients(
         ahead = ahead + gamma * stays[t] * (worst - value) * leaving[t]
         joint = earning[t] + (ahead[:, None] @ moving[t])[:, 0]
         gradients[t] = joint[:, d_s:]
-        adjoint = joint[:, :d_s] + (gradients[t][:, None] @ by_state[t])[:, 0]
-        adjoint *= credit
+        adjoint = (joint[:, :d_s] + (gradients[t][:, None] @ by_state[t])[:, 0]) * credit
         value = rewards[t] + gamma * stays[t] * expected
     return gradients
 

@@ -130,7 +130,7 @@ class TransitionModel:
         if like is not None:
             angles = like.process.angles
         elif angles is None:
-            angles = telling_angles(*(inputs[inside], continuing[inside]), bounds.angles)
+            angles = telling_angles(inputs[inside], continuing[inside], bounds.angles)
         process = GaussianProcess.fit(
             inputs[inside],
             targets[inside],
@@ -142,9 +142,8 @@ class TransitionModel:
             is_free=~is_saturated[inside],
             angles=angles,
         )
-        termination = TerminationModel.fit(
-            next_states[:, :n_present], rewards, terminations, generator
-        )
+        ends = (next_states[:, :n_present], rewards, terminations)
+        termination = TerminationModel.fit(*ends, generator)
         if like is None:
             x, y = inputs[~is_saturated], targets[~is_saturated]
             every = -(-len(x) // N_ROWS)  # rounded up
@@ -153,15 +152,13 @@ class TransitionModel:
             noise = ProcessNoise.fit(x, errors, y[:, :n_present].std(dim=0, correction=0))
         else:
             noise = like.noise
-        return cls(process, bounds, seen, believed, *(termination, noise, history, known_reward))
+        return cls(process, bounds, seen, believed, termination, noise, history, known_reward)
 
     @property
     def reward_limits(self) -> tuple[float, float]:
         """Lowest and highest reward per step; nothing is earned after an end."""
         low, high = self.rewards
-        if self.termination is None:
-            return low, high
-        return min(low, 0.0), max(high, 0.0)
+        return (low, high) if self.termination is None else (min(low, 0.0), max(high, 0.0))
 
     def worst_value(self, gamma: float) -> float:
         """The least a rollout can still earn: the lowest reward for ever, or an end."""
@@ -196,9 +193,8 @@ class TransitionModel:
         if self.termination is None:
             return PredictedStep(reached, after, rewards, torch.zeros_like(rewards), out, rewards)
         terminated, final = self.termination.predict(after[:, :d_s])
-        expected = rewards
-        if self.known_reward is None:
-            expected = (1.0 - terminated) * rewards + final
+        is_known = self.known_reward is not None
+        expected = rewards if is_known else (1.0 - terminated) * rewards + final
         return PredictedStep(reached, after, expected, terminated, out, rewards)
 
     def follow(
@@ -268,9 +264,8 @@ class TransitionModel:
         found = []
         for keep, process in zip(keeps, processes, strict=True):
             seen = (following[keep, :d_s], rewards[keep], ended[keep])
-            ends = TerminationModel.fit(*seen, np.random.default_rng(0))
             # Where a task ends is known even if it was seen to end only once.
-            ends = ends or self.termination
+            ends = TerminationModel.fit(*seen, np.random.default_rng(0)) or self.termination
             found.append(replace(self, process=process, termination=ends))
         return found
 
@@ -313,11 +308,9 @@ class ArrayTransitionModel:
     """
 
     def __init__(self, model: TransitionModel, process: ArrayProcess | None = None) -> None:
-        bounds = model.bounds
-        self._model = model
+        self._model, self.noise = model, model.noise
         self._process = process or _ArrayProcess(model.process)
-        self.noise = model.noise
-        self._bounds = bounds
+        bounds = self._bounds = model.bounds
         self._low, self._high = bounds.low.numpy(), bounds.high.numpy()
         # What saturates stays in support: no distance counts there.
         self._below, self._above = (
@@ -326,11 +319,9 @@ class ArrayTransitionModel:
         )
         self._history = model.history
         self._copied = None if model.history is None else model.history.copied
-        self._reward_bounds = model.reward_bounds
-        self._known_reward = model.known_reward
-        self._termination = None
-        if model.termination is not None:
-            self._termination = _ArrayTermination(model.termination)
+        self._reward_bounds, self._known_reward = model.reward_bounds, model.known_reward
+        ends = model.termination
+        self._termination = None if ends is None else _ArrayTermination(ends)
 
     def step(
         self, states: Array, actions: Array, draws: Array | None = None
@@ -355,20 +346,16 @@ class ArrayTransitionModel:
         if self._termination is None:
             return PredictedStep(reached, after, rewards, np.zeros(len(rewards)), out, rewards)
         terminated, final = self._termination(after[:, :d_s])
-        expected = rewards
-        if self._known_reward is None:
-            expected = (1.0 - terminated) * rewards + final
+        is_known = self._known_reward is not None
+        expected = rewards if is_known else (1.0 - terminated) * rewards + final
         return PredictedStep(reached, after, expected, terminated, out, rewards)
 
     def follow(
         self, states: Array, actions: Array | PathFeedback, draws: Array | None = None
     ) -> PredictedStep[Array]:
-        """What T recorded actions lead to from B states, (T, B, ...).
+        """What T actions, (T, B, d_a), or feedback lead to from states (B, d_s), (T, B, ...).
 
-        Args:
-            states: Where, (B, d_s).
-            actions: What was done, (T, B, d_a), or feedback that does it.
-            draws: Standard normal draws of the noise, (T, B, d_s).
+        `draws` are standard normal, of the noise, (T, B, d_s).
         """
         n_steps = len(actions[0] if isinstance(actions, PathFeedback) else actions)
         if self.compiled is not None:
@@ -452,8 +439,7 @@ class _ArrayProcess:
         self._given = process
         n_curved, m = process.weights.shape
         d, q = len(process.centre), process.linear.shape[1]
-        self._centre = process.centre.numpy()
-        self._factor = 1.0 / process.spread.numpy()
+        self._centre, self._factor = process.centre.numpy(), 1.0 / process.spread.numpy()
         weights = np.zeros((n_curved * m, q))
         for i, target in enumerate(process.curved.tolist()):
             weights[i * m : (i + 1) * m, target] = process.weights[i].numpy()
