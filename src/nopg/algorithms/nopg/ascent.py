@@ -153,8 +153,7 @@ def ascend(
 def _record(
     step: int, solution: BellmanSolution, gradients: tuple[Tensor, ...], rate: float, seconds: float
 ) -> Update:
-    objective = solution.objective()
-    q, mu = solution.q, solution.mu
+    objective, q, mu = solution.objective(), solution.q, solution.mu
     return Update(
         step=step,
         objective=float(objective),

@@ -22,8 +22,7 @@ from nopg.policies.families import DeterministicPolicy, GaussianPolicy, Policy
 LARGE = 5_000_000
 """Entries of P from which a job is announced: about a tenth of a second per update."""
 SAMPLED_ROWS = 256
-SEARCH_BYTES = 48
-"""Bytes per entry while neighbours are searched and sorted, beyond what is kept."""
+SEARCH_BYTES = 48  # bytes per entry while neighbours are searched and sorted, beyond what is kept
 FUSED_BYTES = 21
 """Bytes per entry of fused updates: columns, log psi, weights, rows of P' and its
 values 4 each, places in them 1. Lists are searched and sorted some at a time."""
@@ -79,12 +78,8 @@ def estimate_budget(
         length = list_rows(some, samples, bandwidths, config.estimator).n_entries / len(some)
     n_rows = -(-n // n_ranks) * config.estimator.next_state_samples + len(initial)
     entries = round(n_rows * length)
-    each = _bytes_per_entry(policy, samples, config, is_sparse=length < n)
-    fixed = 0
-    if ranks is None and length < n:
-        fixed = n * _fused_bytes(policy, samples, config)
-    if fixed:
-        each = FUSED_BYTES
+    fixed = n * _fused_bytes(policy, samples, config) if ranks is None and length < n else 0
+    each = FUSED_BYTES if fixed else _bytes_per_entry(policy, samples, config, length < n)
     peak = fixed + entries * each
     free = available_memory(config.device)
     limit = config.max_memory or (None if free is None else free // n_local)
@@ -99,9 +94,7 @@ def estimate_budget(
     return Budget(n, length, entries, peak, limit)
 
 
-def _bytes_per_entry(
-    policy: Policy, samples: Samples, config: NOPGConfig, *, is_sparse: bool
-) -> int:
+def _bytes_per_entry(policy: Policy, samples: Samples, config: NOPGConfig, is_sparse: bool) -> int:
     """Bytes per entry of P at the highest."""
     v = torch.finfo(samples.rewards.dtype).bits // 8
     draws = samples.n_actions or 1
@@ -173,9 +166,8 @@ def out_of_memory(budget: Budget | None) -> Iterator[None]:
     except (MemoryError, RuntimeError) as error:
         # torch has no class of its own for the CPU's errors.
         signs = ("can't allocate memory", "not enough memory", "bad_alloc")
-        is_ours = isinstance(error, MemoryError | torch.OutOfMemoryError) or any(
-            sign in str(error) for sign in signs
-        )
+        is_ours = isinstance(error, MemoryError | torch.OutOfMemoryError)
+        is_ours |= any(sign in str(error) for sign in signs)
         if isinstance(error, NopgError) or not is_ours:
             raise
         needs = "" if budget is None else f" ({str(budget).rstrip('.')})"

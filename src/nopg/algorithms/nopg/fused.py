@@ -24,9 +24,9 @@ from nopg.fitted.history import Update
 from nopg.policies.adam import eps_for
 from nopg.policies.families import DeterministicPolicy, Policy
 
+Step = Callable[[], None]
 MAX_GROUPS = 1000  # groups of sweeps before an update is given up
-SMALL = 4_000_000
-"""Entries of P whose sweeps take less time than a look at what they left."""
+SMALL = 4_000_000  # entries of P whose sweeps take less time than a look at what they left
 
 
 def is_fusible(problem: Problem, policy: Policy) -> bool:
@@ -73,11 +73,10 @@ class FusedTrainer:
     ) -> None:
         self.system = FusedSystem(problem, len(policies), config.rtol)
         self.config, self.n_updates = config, n_updates
-        parameters, buffers = torch.func.stack_module_state(list(policies))
+        parameters, self.buffers = torch.func.stack_module_state(list(policies))
         self.parameters: dict[str, Tensor] = {
             name: p.detach().requires_grad_() for name, p in parameters.items()
         }
-        self.buffers = buffers
         for i, policy in enumerate(policies):  # they share memory from now on
             for name, parameter in policy.named_parameters():
                 parameter.data = self.parameters[name].data[i]
@@ -189,9 +188,7 @@ def ascend_fused(trainer: FusedTrainer) -> Iterator[list[Update]]:
         ]
 
 
-def _captured(
-    steps: Sequence[Callable[[], None]], trainer: FusedTrainer
-) -> tuple[Callable[[], None], ...]:
+def _captured(steps: Sequence[Step], trainer: FusedTrainer) -> tuple[Step, ...]:
     """Each step as a graph; warmed up first, then put back to where it started."""
     kept = {k: p.detach().clone() for k, p in trainer.parameters.items()}
     stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]

@@ -32,8 +32,7 @@ from nopg.randomness import Seed
 if TYPE_CHECKING:
     from gymnasium.spaces import Space
 
-FAR = 5.0
-"""Bandwidths from which a sample says nothing about a state: its kernel is 4e-6."""
+FAR = 5.0  # bandwidths from which a sample says nothing about a state: its kernel is 4e-6
 
 
 class NOPG:
@@ -210,8 +209,7 @@ class NOPG:
         fitted = replace(
             base, policy=policy, spec=spec, seed=config.seed, settings=config.flat(), history=None
         )
-        self._fitted, self._budget = fitted, other._budget
-        self.ground = other.ground
+        self._fitted, self._budget, self.ground = fitted, other._budget, other.ground
         return fitted
 
     def training(self, n_updates: int, resume: TrainingState | None = None) -> Training:
@@ -221,7 +219,7 @@ class NOPG:
             n_updates: Updates in all, those before `resume` included.
             resume: Where an earlier training stood.
         """
-        return Training(*(self.fitted, self.config, n_updates, resume, self._budget), self.ground)
+        return Training(self.fitted, self.config, n_updates, resume, self._budget, self.ground)
 
     @property
     def fitted(self) -> FittedPolicy:

@@ -225,8 +225,7 @@ def _ascend(
     """Updates in place, each on the next of the problems; copies on the way."""
     parameters = [p for p in policy.parameters() if p.requires_grad]
     adam = Adam(parameters, eps_for(problems[0].samples.rewards))
-    solver = SolverConfig(rtol=RTOL)
-    generator = seed.torch("policy-samples")
+    solver, generator = SolverConfig(rtol=RTOL), seed.torch("policy-samples")
     estimators = [Estimator.of(problem, policy) for problem in problems]
     starts: list[Start | None] = [None] * len(estimators)
     first = LABEL_RATE if isinstance(policy, CategoricalPolicy) else LEARNING_RATE

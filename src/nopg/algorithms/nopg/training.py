@@ -39,8 +39,7 @@ class Training:
     ) -> None:
         self._fitted, self._config, self._n_updates = fitted, config, n_updates
         assert fitted.problem is not None  # laid out by `NOPG.prepare`
-        self.problem, self._budget = fitted.problem, budget
-        self._ground = ground
+        self.problem, self._budget, self._ground = fitted.problem, budget, ground
         if ground is not None and ground.is_noisy:
             self.problem = fitted.problem.of_samples(ground.samples)
         self._ascent = AscentState()

@@ -118,9 +118,9 @@ def ascent_candidates(
         return not is_enough.is_set()
 
     def ascend(training: Any) -> None:
-        if not is_enough.is_set():
-            if training.run(callback=show, progress=False).stopped == "interrupted":
-                is_enough.set()
+        is_wanted = not is_enough.is_set()
+        if is_wanted and training.run(callback=show, progress=False).stopped == "interrupted":
+            is_enough.set()
 
     if len(data) > N_ASCENT_ROWS:
         rows = Seed(seed).numpy("climbed-rows").permutation(len(data))[:N_ASCENT_ROWS]

@@ -80,22 +80,17 @@ class SearchCheckpoint:
 
     def _write(self) -> None:
         if self._path is not None:
-            content = to_bytes(
-                {"key": self._key, "found": self._found, "refinement": self.refinement}
-            )
-            write_atomically(self._path, lambda stream: stream.write(content))
+            whole = {"key": self._key, "found": self._found, "refinement": self.refinement}
+            write_atomically(self._path, lambda stream: stream.write(to_bytes(whole)))
 
     def _read(self, path: Path) -> None:
         with _reading(path):
             with open_plain(path, MAX_BYTES, follow=True) as stream:
                 stored = from_bytes(stream.read())
-            key = list(stored["key"])
-            self._found = list(stored["found"])
+            key, self._found = list(stored["key"]), list(stored["found"])
             self.refinement = stored["refinement"]
         names = ("data", "initial states", "settings", "torch")
-        other = [
-            name for name, ours, theirs in zip(names, self._key, key, strict=True) if ours != theirs
-        ]
+        other = [name for name, a, b in zip(names, self._key, key, strict=True) if a != b]
         if other:
             raise RunError(
                 f"`{path}` must be of a search with the same data and settings, it has "

@@ -61,9 +61,7 @@ class Student:
         assert isinstance(policy, KNOWN)  # of these there are arrays
         x, wanted, weights = (torch.from_numpy(part) for part in targets[:3])
         x = x if policy.standardise is None else policy.standardise(x)
-        self._x, self._wanted, self._weights = (
-            part.to(dtype).numpy() for part in (x, wanted, weights)
-        )
+        self._x, self._wanted, self._weights = (p.to(dtype).numpy() for p in (x, wanted, weights))
         span = np.ptp(self._wanted, axis=0)
         self._span = np.where(span > 1e-9, span, np.ones_like(span))  # never changes
         self._is_discrete = isinstance(policy, CategoricalPolicy)
@@ -72,9 +70,7 @@ class Student:
             middle = 0.5 * (policy.squash.low + policy.squash.high)
             self._squash = [part.to(dtype).numpy() for part in (middle, policy.squash.half_width)]
         self._has_bias = not isinstance(policy.network, Gain)
-        parts = [
-            part.detach().numpy().T for layer in perceptron_layers(policy.network) for part in layer
-        ]
+        parts = [p.detach().numpy().T for layer in perceptron_layers(policy.network) for p in layer]
         self._shapes = [part.shape for part in parts]
         flat = np.concatenate([part.ravel() for part in parts])
         self.parameters = torch.from_numpy(flat).to(dtype)  # all of them in one tensor
@@ -133,7 +129,5 @@ class Student:
     def _layers(self, flat: Tensor) -> list[tuple[Real, Real]]:
         """Weight (width in, width out) and bias of each layer, within one tensor."""
         parts = torch.split(flat, [math.prod(shape) for shape in self._shapes])
-        every = [
-            part.numpy().reshape(shape) for part, shape in zip(parts, self._shapes, strict=True)
-        ]
+        every = [p.numpy().reshape(shape) for p, shape in zip(parts, self._shapes, strict=True)]
         return list(zip(every[::2], every[1::2], strict=True))

@@ -52,14 +52,12 @@ from nopg.policies.families import Policy
 N_STARTS, N_TAUGHT, N_STEPS = 3, 50, 2_000
 """Starts whose paths are optimised, and those that take them over, at most; and steps
 of the former, from which on there is one of them."""
-N_ITERATIONS = 10
-"""Iterations from everything there is, and as many from the best of it."""
+N_ITERATIONS = 10  # iterations from everything there is, and as many from the best of it
 SEEN = 0.1  # weight gamma^T at which paths end
 N_BEST, N_SOLVING, RESTING = 200, 30, 0.05
 """Logged states of the highest rewards from which one to rest at is looked for, steps
 of the solver, and the most it may move there, in typical steps."""
-AUTHORITY = 0.8
-"""Share of the actions' range that a path uses; the rest is left to its feedback."""
+AUTHORITY = 0.8  # share of the actions' range that a path uses; the rest is left to its feedback
 PENALTIES, N_PENALISED, APART = np.geomspace(0.03, 10.0, 6), 15, 2.0
 """What a path pays for where it passes a break of the law, first and last, as shares of
 |J|; iterations with each; and typical steps that it is to stay away from there."""
@@ -69,8 +67,7 @@ only met small ones does not make up for the errors of the models."""
 N_DISTURBED, N_DRAWS, N_MODELS = 150, 50, 8
 """Disturbed rollouts, disturbances of each, and drawn models that policies are taught
 in and held against."""
-USED = 2.0 / 3.0
-"""Share of a path that is taught: near its end nothing matters any more."""
+USED = 2.0 / 3.0  # share of a path that is taught: near its end nothing matters any more
 N_LESSONS, N_ROWS = 3, 30_000  # lessons at most, and states that are taught in each
 
 
@@ -165,9 +162,8 @@ def rest_controller(task: Task, data: Dataset, actions: Array, horizon: int) -> 
     if is_resting.any():
         chosen = points[np.where(is_resting, after.rewards, -np.inf).argmax()]
     held = np.tile(chosen, (horizon, 1, 1))
-    states, taken = held[..., :d_s], held[..., d_s:]
     gains = np.zeros((horizon, 1, actions.shape[1], d_s))
-    still = Feedback(states, taken, gains)
+    still = Feedback(held[..., :d_s], held[..., d_s:], gains)
     return still._replace(gains=gains + regulator(task, still))
 
 
@@ -208,12 +204,10 @@ def _taught(
     fresh: Policy,
     generator: np.random.Generator,
 ) -> Policy:
-    """A policy that does what the controllers do.
-
-    It learns from more and more rollouts, until it earns about as much as they do in models drawn
-    from the posterior: what is wrong about the first is not to matter. It is taught in drawn
-    models, too, and the one that loses least in others is kept.
-    """
+    """A policy that does what the controllers do."""
+    # It learns from more and more rollouts, until it earns about as much as they do in models drawn
+    # from the posterior: what is wrong about the first is not to matter. It is taught in drawn
+    # models, too, and the one that loses least in others is kept.
     student, lessons = copy.deepcopy(fresh), []
     best, least = student, np.inf
     first, many = task.models[0], np.tile(starts, (N_MODELS, 1))
@@ -245,11 +239,9 @@ def _disturbed(
     calm: ModelRollout,
     generator: np.random.Generator,
 ) -> tuple[Array, Array]:
-    """States and what the controllers do there, in rollouts calm and disturbed.
-
-    Each has a level of disturbance of its own. Rollouts that lose by it are left out: from there
-    the feedback knows no way back.
-    """
+    """States and what the controllers do there, in rollouts calm and disturbed."""
+    # Each has a level of disturbance of its own. Rollouts that lose by it are left out: from there
+    # the feedback knows no way back.
     horizon, n, d_a = controllers.actions.shape
     copies, held = max(1, N_DISTURBED // n), max(1, horizon // N_DRAWS)
     found, least = [], calm.returns - ALIKE * np.abs(calm.returns)

@@ -287,19 +287,16 @@ def _search(
                 best = selection.found[selection.choose().chosen].policy
                 given = (selection.models, data, selection.starts, [best], fresh, gamma)
                 generator = Seed(seed).numpy("disturbances")
-                keep(
-                    trajectory_candidate(
-                        *given, generator, lambda value: advance(f"trajectories, J={value:.4g}")
-                    )
+                found = trajectory_candidate(
+                    *given, generator, lambda value: advance(f"trajectories, J={value:.4g}")
                 )
+                keep(found)
             elif is_planned:
-                found = []
-                for one in ascent_candidates(
-                    data, selection.starts, n_updates, settings, seed, advance
-                ):
+                rest = (selection.starts, n_updates, settings, seed, advance)
+                before = len(selection.found)
+                for one in ascent_candidates(data, *rest):
                     selection.add(one)
-                    found.append(one)
-                checkpoint.add(*found)
+                checkpoint.add(*selection.found[before:])
             selection.refine_all(n_refining, advance, checkpoint)
     except KeyboardInterrupt:
         logger.warning("Interrupted; the best policy so far is kept.")

@@ -81,26 +81,20 @@ def model_returns(
     return [float(value) for value in np.min(found, axis=0)]
 
 
-def attainable_return(
-    model: TransitionModel, gamma: float, negligible: float = SEARCH_WEIGHT
-) -> float:
+def attainable_return(model: TransitionModel, gamma: float, weight: float = SEARCH_WEIGHT) -> float:
     """The most that rollouts can earn, less what regressions err by."""
-    most = model.best_value(gamma, discount_horizon(gamma, negligible))
+    most = model.best_value(gamma, discount_horizon(gamma, weight))
     return most - 1e-4 * abs(most)
 
 
 class _Ascent:
     """A policy, and the best it has been."""
 
-    def __init__(
-        self, policy: Policy, value: float, attainable: float, credit: float, eps: float
-    ) -> None:
-        self.policy, self.best, self.attainable = policy, value, attainable
-        self.credit = credit
+    def __init__(self, policy: Policy, best: float, most: float, credit: float, eps: float) -> None:
+        self.policy, self.best, self.attainable, self.credit = policy, best, most, credit
         self.adam = Adam([p for p in policy.parameters() if p.requires_grad], eps)
         self.best_parameters = copy.deepcopy(policy.state_dict())
-        self.last_gain = 0
-        self.is_done = value >= attainable
+        self.last_gain, self.is_done = 0, best >= most
 
     def state(self) -> dict[str, Any]:
         """All that the next updates depend on."""
@@ -209,11 +203,11 @@ def _update(
     options = (discount_horizon(gamma), draws, worst_share, credits)
     rate = LEARNING_RATE if draws is None else NOISY_LEARNING_RATE
     gradients = rollout_gradients(model, policies, starts, gamma, *options)
-    decay = cosine_decay(progress, 1.0)
+    rate *= cosine_decay(progress, 1.0)
     for one, gradient in zip(ascents, gradients, strict=True):
         norm = math.sqrt(sum(float(g.square().sum()) for g in gradient))
         if math.isfinite(norm) and norm > 0.0:
-            one.adam.step(gradient, rate * decay)
+            one.adam.step(gradient, rate)
         elif draws is None:  # other gusts may do
             one.is_done = True
 
@@ -240,9 +234,7 @@ def _rollout(
 
 def search_starts(model: TransitionModel, starts: Array, n_paths: int = N_PATHS) -> Array:
     """Where rollouts of a search start: a few starts, or all in turn in noise."""
-    if model.noise is None:
-        return starts[:N_STARTS]
-    return starts[np.arange(n_paths) % len(starts)]
+    return starts[:N_STARTS] if model.noise is None else starts[np.arange(n_paths) % len(starts)]
 
 
 def _new_paths(
@@ -262,17 +254,14 @@ def _draws(model: TransitionModel, starts: Array, horizon: int, stream: int = 0)
     # Estimates have stream 0: what an update gained on its own gusts must hold there.
     if model.noise is None:
         return None
-    generator = np.random.default_rng(stream)
     n_paths, d_s = starts.shape
-    return noise_draws(horizon, n_paths, d_s, generator, model.noise)
+    return noise_draws(horizon, n_paths, d_s, np.random.default_rng(stream), model.noise)
 
 
-def _uncertainties(
-    model: TransitionModel, rollout: ModelRollout, n_policies: int, gamma: float
-) -> Array:
-    """Discounted mean uncertainty along the rollouts of each policy, (K,)."""
+def _uncertainties(model: TransitionModel, rollout: ModelRollout, n: int, gamma: float) -> Array:
+    """Discounted mean uncertainty along the rollouts of each of n policies, (n,)."""
     n_steps = min(len(rollout.states), discount_horizon(gamma))
-    n_starts = rollout.states.shape[1] // n_policies
+    n_starts = rollout.states.shape[1] // n
     every = -(-n_steps * n_starts // N_UNCERTAINTIES)  # rounded up
     times = np.arange(n_steps)[::every]
     states, actions = (
@@ -280,5 +269,5 @@ def _uncertainties(
         for x in (rollout.states, rollout.actions)
     )
     found = model.uncertainty(states, actions).numpy()
-    found = found.reshape(len(times), n_policies, n_starts).mean(axis=2)
+    found = found.reshape(len(times), n, n_starts).mean(axis=2)
     return np.asarray(np.average(found, axis=0, weights=gamma**times))

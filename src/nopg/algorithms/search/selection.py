@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -62,9 +62,7 @@ class Floor:
     earned: float  # mean return of these episodes, as they were recorded
 
     @classmethod
-    def of(
-        cls, data: Dataset, fresh: Policy, spec: PolicySpec | None, gamma: float
-    ) -> Floor | None:
+    def of(cls, data: Dataset, fresh: Policy, spec: PolicySpec | None, gamma: float) -> Self | None:
         """From logged episodes; None if there is nothing to be cloned.
 
         `fresh` is an untrained policy with layers of `HIDDEN`.
@@ -96,23 +94,21 @@ class Floor:
         earned = float(np.mean([earned for earned in returns if earned >= level]))
         return cls(clone, spec, best, gamma, n_steps, earned)
 
-    def is_beaten(
-        self, evaluator: ModelEvaluator, policy: Policy, starts: Array
-    ) -> tuple[bool, float]:
+    def is_beaten(self, model: ModelEvaluator, policy: Policy, starts: Array) -> tuple[bool, float]:
         """Whether a policy is kept in place of the clone, and its risk of being worse.
 
         Both are rolled out from the same starts in the same models, drawn ones too, and in the same
         gusts. Models without a part of the data do not vote: of one swing more or less a jackknife
         makes several times what drawn models do.
         """
-        if evaluator.gamma != self.gamma:
-            evaluator = replace(evaluator, gamma=self.gamma)
+        if model.gamma != self.gamma:
+            model = replace(model, gamma=self.gamma)
         lengths = np.full(len(starts), float(self.n_steps))
         actors = (actor_of(policy), actor_of(self.clone))
-        ours, theirs = (evaluator.mean_return(one, starts, lengths) for one in actors)
-        worse = _probability_below(difference_of_returns(ours, theirs), evaluator, 0.0)
+        ours, theirs = (model.mean_return(one, starts, lengths) for one in actors)
+        worse = _probability_below(difference_of_returns(ours, theirs), model, 0.0)
         if theirs.unknown > RARE:  # models end on its way; what was recorded is known
-            worse = min(worse, _probability_below(ours, evaluator, self.earned))
+            worse = min(worse, _probability_below(ours, model, self.earned))
         return worse <= RARE, worse
 
 
@@ -129,10 +125,8 @@ class Selection:
 
     def add(self, one: FoundPolicy) -> None:
         """Take a candidate, with a first estimate from a few starts."""
-        some = search_starts(self.models[0], self.starts)
-        (estimate,) = model_estimates(
-            self.models, [one.policy], some, self.gamma, worst_share=self.worst_share
-        )
+        asked = ([one.policy], search_starts(self.models[0], self.starts), self.gamma)
+        (estimate,) = model_estimates(self.models, *asked, worst_share=self.worst_share)
         self.found.append(one)
         self.candidates.append(Candidate(one.method, estimate))
 
@@ -168,10 +162,9 @@ class Selection:
     def choose(self) -> SearchResult:
         """The best candidate: of those estimated at length, where there are any."""
         asked = [i for i, one in enumerate(self.candidates) if one.refined is not None]
-        chosen = max(
-            asked or range(len(self.candidates)), key=lambda i: self.candidates[i].final.value
-        )
-        return SearchResult(self.candidates, chosen)
+        some = asked or range(len(self.candidates))
+        best = max(some, key=lambda i: self.candidates[i].final.value)
+        return SearchResult(self.candidates, best)
 
     def not_below(self, floor: Floor, evaluator: ModelEvaluator, starts: Array) -> SearchResult:
         """The best candidate, or the clone of the log if that is not beaten."""
@@ -202,9 +195,8 @@ class Selection:
         if self.models[0].noise is not None:
             starts = search_starts(self.models[0], starts, N_FINAL_PATHS)
             negligible = NOISY_FINAL_WEIGHT
-        estimates = model_estimates(
-            self.models, policies, starts, self.gamma, negligible, self.worst_share
-        )
+        rest = (starts, self.gamma, negligible, self.worst_share)
+        estimates = model_estimates(self.models, policies, *rest)
         # An earlier estimate may be of a policy that has changed since.
         self.candidates = [replace(one, refined=None) for one in self.candidates]
         for i, estimate in zip(best, estimates, strict=True):

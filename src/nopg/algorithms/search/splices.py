@@ -37,13 +37,11 @@ def caught(task: Task, controllers: Feedback, holding: Feedback, starts: Array) 
     return tried.of_paths(earned.reshape(count, n).argmax(axis=0) * n + np.arange(n))
 
 
-def without_detours(
-    task: Task, controllers: Feedback, holding: Feedback, starts: Array
-) -> Feedback:
+def without_detours(task: Task, controllers: Feedback, held: Feedback, starts: Array) -> Feedback:
     """The controllers after cuts, and some iterations after each, while they gain."""
     best = task.returns(controllers, starts).mean()
     for _ in range(N_CUTS):
-        shorter = shortened(task, controllers, holding, starts)
+        shorter = shortened(task, controllers, held, starts)
         if (shorter.actions == controllers.actions).all():
             break
         shorter = shared(task, optimised(task, shorter, starts, N_CUTTING), starts)

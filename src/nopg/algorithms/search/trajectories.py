@@ -208,11 +208,10 @@ def _backward(
     least = max(1e-12 * float(np.ptp(model.rewards)), 1e-300)
     for t in range(n_steps - 1, -1, -1):
         outcome = PredictedStep(*(field[t] for field in found.outcomes))
+        ahead = slope
         if t + 1 < n_steps:  # what follows begins elsewhere
             gap = outcome.next_states - controllers.states[t + 1]
             ahead = slope + np.einsum("bij,bj->bi", bend, gap)
-        else:
-            ahead = slope
         stays, out = 1.0 - outcome.terminated, outcome.out_of_support
         expected = (1.0 - out) * value + out * worst
         moving, going = found.moving[t], gamma * stays * (1.0 - out)
@@ -220,9 +219,7 @@ def _backward(
         q -= (gamma * expected)[:, None] * found.ending[t]
         q += (gamma * stays * (worst - value))[:, None] * found.leaving[t]
         curved = np.swapaxes(moving, 1, 2) @ bend @ moving
-        bending = found.bending[t]
-        if there is not None:
-            bending = there.of_return(going[:, None] * ahead)
+        bending = found.bending[t] if there is None else there.of_return(going[:, None] * ahead)
         qq = bending + going[:, None, None] * curved
         value = outcome.rewards + gamma * stays * expected
         by_action = qq[:, d_s:, d_s:]
