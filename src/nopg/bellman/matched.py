@@ -55,14 +55,12 @@ class MatchedRows(RowModel):
     ) -> None:
         self.rows, self._h, self._similarity = rows, bandwidths, log_similarity
         self._library = compiled_rows.library_for(rows.queries)
-        # About their mean, so that squares do not cancel.
         self._centre = bandwidths.new_zeros(len(bandwidths))
-        if log_similarity is None:
-            self._centre = sample_actions.mean(dim=0)
         # Features of labels are made label by label.
         self._offsets = [] if log_similarity is None else list(offsets)
         self._features: list[Features] = []
         if log_similarity is None:
+            self._centre = sample_actions.mean(dim=0)  # about it squares do not cancel
             pairs = zip(rows.blocks, rows.actions, offsets, strict=True)
             for block, listed, offset in pairs:  # actions are (d_a, m_b, k_b)
                 scaled = (listed.permute(1, 2, 0) - self._centre) / self._h

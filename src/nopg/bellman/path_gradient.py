@@ -52,8 +52,7 @@ class PathGradient:
     def __init__(self, paths: MeanPaths, starts: Tensor) -> None:
         self.paths, self._begin = paths, paths.regression.arcs.places(starts).numpy()
         self._values, self._slopes = paths.regression.lines()
-        self._widths = SOFT * paths.regression.widths
-        self._box = np.stack(paths.box())
+        self._widths, self._box = SOFT * paths.regression.widths, np.stack(paths.box())
         self._n_steps = discount_horizon(paths.gamma, NEGLIGIBLE)
 
     def of(self, policy: Policy) -> tuple[float, tuple[Tensor, ...]]:
@@ -111,9 +110,8 @@ class PathGradient:
         offset = regression.arcs.wrapped(x - regression.places[nearest])
         if not regression.has_labels:
             offset = np.concatenate([offset, outputs - regression.actions[nearest]], axis=1)
-        found: Array = (
-            self._values[nearest] + (offset[:, None, None] @ self._slopes[nearest])[:, :, 0]
-        )
+        moved = (offset[:, None, None] @ self._slopes[nearest])[:, :, 0]
+        found: Array = self._values[nearest] + moved
         return found
 
     def _shared(self, outputs: Array, each: Array) -> Array:

@@ -199,9 +199,8 @@ class Problem:
         if order == "analytic":
             assert isinstance(model, NadarayaWatson)  # by `EstimatorConfig`
             return AnalyticResponsibilities(model)
-        nodes = independent_draws(count)
-        if order == "quadrature":
-            nodes = quadrature(count, s.action_width)
+        is_even = order == "quadrature"
+        nodes = quadrature(count, s.action_width) if is_even else independent_draws(count)
         return IntegratedResponsibilities(model, nodes, order == "kernel-average")
 
     def row_model(self, rows: QueryRows) -> RowModel:

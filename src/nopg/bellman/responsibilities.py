@@ -145,9 +145,7 @@ class IntegratedResponsibilities(Responsibilities):
         noise, shares = self.nodes(mean, generator)
         actions = mean + std * noise
         parts = torch.split(actions, self._size)
-        starts: Sequence[Tensor | None] = [None] * len(parts)
-        if hint.start is not None:
-            starts = torch.split(hint.start, self._size)
+        starts = [None] * len(parts) if hint.start is None else torch.split(hint.start, self._size)
         weights = tuple(
             self.model.at(some, first, hint.accuracy)
             for some, first in zip(parts, starts, strict=True)
@@ -165,8 +163,7 @@ class IntegratedResponsibilities(Responsibilities):
         draws = found.draws
         q = q - q.mean()  # slopes do not change, cancellation does
         v = found.operator.matvec(q)
-        slopes = []
-        parts = torch.split(draws.actions, self._size)
+        slopes, parts = [], torch.split(draws.actions, self._size)
         for weights, actions in zip(found.weights, parts, strict=True):
             slope = self.model.draw_slopes(weights, q)
             if self.averages_kernels:
@@ -212,10 +209,8 @@ def _product_rule(means: Tensor, generator: Generator, per_dimension: int) -> tu
 
 
 def _drawn(means: Tensor, generator: Generator, count: int, paired: bool) -> tuple[Tensor, Tensor]:
-    drawn = -(-count // 2) if paired else count
-    noise = torch.randn(
-        (drawn, *means.shape), dtype=means.dtype, device=means.device, generator=generator
-    )
+    shape = (-(-count // 2) if paired else count, *means.shape)
+    noise = torch.randn(shape, dtype=means.dtype, device=means.device, generator=generator)
     if paired:
         noise = torch.cat([noise, -noise])
     return noise, torch.full_like(noise[..., 0], 1.0 / len(noise))

@@ -79,8 +79,7 @@ class QueryRows:
         """The same lists with every state bandwidth times `factor`."""
         # A Gaussian of width c h is the 1 / c^2-th power of one of width h, and so is the bound on
         # each sample a row drops.
-        power = factor**-2
-        blocks = []
+        power, blocks = factor**-2, []
         for block in self.blocks:
             farthest = block.log_psi.amin(dim=1)
             how_many = block.log_dropped - farthest  # log of their number
@@ -121,9 +120,7 @@ class QueryRows:
         for block in self.blocks:
             some = slice(None, None, 1 + self.shape[0] // 250)
             weights = torch.softmax(block.log_psi[some], dim=1)
-            there = samples
-            if block.columns is not None:
-                there = samples[block.columns[some].long()]  # (m_b, k_b, d_s)
+            there = samples if block.columns is None else samples[block.columns[some].long()]
             away = there - self.queries[block.rows[some]][:, None]
             squares += (weights[..., None] * away.square()).sum(dim=(0, 1))
             count += len(weights)

@@ -107,8 +107,7 @@ class Estimator:
                     correction = system.compiled.correction(cells)
             near = None if start is None else (start.q, start.mu)
             q, mu = solve_pair(system, samples.rewards, eps0, solver, near, correction)
-        found = (outputs, at_next, at_initial, P, eps0, q, mu, correction, made)
-        return BellmanSolution(self, *found)
+        return BellmanSolution(self, outputs, at_next, at_initial, P, eps0, q, mu, correction, made)
 
     def _rows(
         self, outputs: Outputs, draws: Generator, solver: SolverConfig, start: Start | None
@@ -143,9 +142,7 @@ class BellmanSolution:
         # The coarse inverse grows old slowly, and making it takes some ten products.
         core = self.correction.core if keep_correction and self.correction is not None else None
         later, first = self.at_next.state, self.at_initial.state
-        rows = None
-        if later is not None and first is not None:
-            rows = torch.cat([later, first], dim=-2)
+        rows = None if later is None or first is None else torch.cat([later, first], dim=-2)
         return Start(self.q.value, self.mu.value, core, rows)
 
     def objective(self) -> Objective:
@@ -192,12 +189,9 @@ class BellmanSolution:
         # Where ranks share the rows each has the gradient of its own; the sum is ours.
         with torch.no_grad():
             slopes = self.output_gradients()
-        if self.made is None:
-            gradients = self._by_autograd(policy, slopes)
-        else:
-            gradients = self.made.vjp(slopes)
-        ranks = self.estimator.problem.ranks
-        return gradients if ranks is None else ranks.sum(gradients)
+        made, ranks = self.made, self.estimator.problem.ranks
+        found = self._by_autograd(policy, slopes) if made is None else made.vjp(slopes)
+        return found if ranks is None else ranks.sum(found)
 
     def _by_autograd(self, policy: Policy, slopes: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """The slopes by the outputs as slopes by the parameters."""

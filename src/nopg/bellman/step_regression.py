@@ -114,9 +114,8 @@ class StepRegression:
         every: list[Array] = [taken]
         if self._similarity is not None:
             every = [np.tile(row, (len(taken), 1)) for row in np.eye(len(self._similarity))]
-        scales = np.concatenate(
-            [self.widths, *([] if self.has_labels else [self.bandwidths.action])]
-        )
+        of_actions = [] if self.has_labels else [self.bandwidths.action]
+        scales = np.concatenate([self.widths, *of_actions])
         turned = self.arcs.turned(torch.from_numpy(self.states)).numpy()
         values, slopes = [], []
         for actions in every:
@@ -144,11 +143,9 @@ class StepRegression:
         return mean, weights
 
     def _finds_noise(self) -> bool:
-        """Whether left-out steps are far off; if so, trust the line as far as it helps.
-
-        Of y, the steps beside the trend, the line without them says f. The share of f that leaves
-        least of y is (f' y) / (f' f), column by column.
-        """
+        """Whether left-out steps are far off; if so, trust the line as far as it helps."""
+        # Of y, the steps beside the trend, the line without them says f. The share of f that leaves
+        # least of y is (f' y) / (f' f), column by column.
         n = len(self.places)
         rows = np.unique(np.linspace(0, n - 1, min(n, N_LEFT_OUT)).astype(int))
         y, mean = self._beside_trend[rows], self._left_out(rows)[0]
@@ -165,11 +162,9 @@ class StepRegression:
     def _predicted(
         self, x: Array, states: Array, taken: Array, first: int
     ) -> tuple[Array, Array, Array, Array]:
-        """The regression of `steps` where actions are taken, (m, d + 2).
-
-        Then its slopes beside the trend, in bandwidths; samples from the `first` nearest on, and
-        their weights, (m, k) each.
-        """
+        """The regression of `steps` where actions are taken, (m, d + 2)."""
+        # Then its slopes beside the trend, in bandwidths; samples from the `first` nearest on, and
+        # their weights, (m, k) each.
         k = list(range(first, min(NEAREST, len(self.places) + 1 - first) + first))
         distances, columns = self._tree.query(states / self._units, k=k)
         logits = -0.5 * distances**2
