@@ -70,10 +70,8 @@ def difference_of_returns(ours: Returns, theirs: Returns) -> Returns:
     """How much more one earns than another in the same models, gusts and draws."""
     names = ("runs", "deviations", "left_out", "gaps", "errors")
     less = {name: getattr(ours, name) - getattr(theirs, name) for name in names}
-    worst = {
-        name: max(getattr(ours, name), getattr(theirs, name)) for name in ("unknown", "runaway")
-    }
-    return Returns(**less, **worst)
+    unknown, runaway = max(ours.unknown, theirs.unknown), max(ours.runaway, theirs.runaway)
+    return Returns(**less, unknown=unknown, runaway=runaway)
 
 
 def compared_with_log(

@@ -158,8 +158,7 @@ class ModelEvaluator:
 
         Without a horizon an entry at step t is weighed by gamma^t.
         """
-        last = discount_horizon(self.gamma, NEGLIGIBLE)
-        last = last if horizon is None else latest(horizon)
+        last = discount_horizon(self.gamma, NEGLIGIBLE) if horizon is None else latest(horizon)
 
         def ask(model: Steps, paths: NoisyPaths) -> tuple[Array, Array, Array]:
             return entry_probability(model, actor, paths, inside, horizon, self.gamma)
@@ -175,8 +174,7 @@ class ModelEvaluator:
         drawn = self._of_drawn(lambda model, many: ask(model, many)[1], some)
         deviations = drawn.mean(axis=1, keepdims=True) - centre
         left_out = np.array([[ask(model, some)[1].mean()] for model in self._left_out])
-        left_out = self._as_of_all(left_out)
-        spread = Spread(deviations, self.scale, error, left_out)
+        spread = Spread(deviations, self.scale, error, self._as_of_all(left_out))
         value = expected.mean(keepdims=True)
         low, high = spread.ends(value, level)
         low = np.clip(low - value + certain.min(), 0.0, value)
@@ -223,8 +221,7 @@ class ModelEvaluator:
         if unknown == 0.0:
             return 0.0
         paths, _ = self._paths(states, None, NEGLIGIBLE)
-        shares = [runaway_share(model, actor, paths, self.gamma) for model in self.models]
-        return float(np.mean(shares))
+        return float(np.mean([runaway_share(one, actor, paths, self.gamma) for one in self.models]))
 
     def _paths(
         self, states: Array, lengths: Array | None, negligible: float, group: int = 0
@@ -301,10 +298,8 @@ class ModelEvaluator:
         if unknown:
             return estimate.as_unknown(unknown)
         if ((high - low) >= (highest - lowest) * horizon).any():
-            return estimate.as_unknown(
-                "The learned models leave the return as open as the rewards do. "
-                + self.replay.reason
-            )
+            why = "The learned models leave the return as open as the rewards do. "
+            return estimate.as_unknown(why + self.replay.reason)
         return estimate
 
     @cached_property

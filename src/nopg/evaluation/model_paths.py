@@ -30,8 +30,6 @@ NEGLIGIBLE = 1e-3  # weight gamma^T at which a rollout is cut off
 SHORT = 0.05  # the same in drawn models, which show a spread and no value
 LEAST = 1e-9  # probability of running at which a rollout has ended
 SLACK = 0.1  # share of its time by which a rollout may be early or late
-
-
 LATE = 0.01
 """Standard deviation of when a task ends, as a share of the time it takes; half a step
 at most. It is half a step, too, where an end is as likely as not."""
@@ -180,8 +178,7 @@ def entry_probability(
         return certain, certain + 0.5 * unknown, certain + unknown
     entered, left = _entries(model, actor, paths, inside, latest(horizon))
     certain = entered[: math.floor(horizon / (1.0 + SLACK)) + 1].sum(axis=0)
-    by_then = entered[: horizon + 1].sum(axis=0)
-    unknown = left[: horizon + 1].sum(axis=0)
+    by_then, unknown = (part[: horizon + 1].sum(axis=0) for part in (entered, left))
     return certain, by_then + 0.5 * unknown, entered.sum(axis=0) + left.sum(axis=0)
 
 

@@ -55,8 +55,7 @@ class Predictions(NamedTuple):
         truth = windows.truth[..., :d]
         missed, still = truth - centre, truth - windows.starts[:, :d]
         linear = truth - _linear_paths(data, windows)[..., :d]
-        every = np.stack([missed, linear, still, np.abs(missed) / half * spread])
-        every /= spread
+        every = np.stack([missed, linear, still, np.abs(missed) / half * spread]) / spread
         places, lengths = np.arange(len(windows.lengths)), windows.lengths
         late = every[0, np.minimum(lengths, LONGEST) - 1, places]
         ratios = _return_ratios(windows, returns, float(data.rewards.std()), gamma)

@@ -203,9 +203,7 @@ def suggest(
     places = compared(unknown, found, model.reward_limits, gamma)
     rows, remaining = informative(unknown, places, n, model.noise is not None)
     taken, d_s = places.inputs[rows].numpy(), starts.shape[1]
-    actions: NDArray[Any] = taken[:, d_s:]
-    if data.is_discrete:
-        actions = actions.argmax(axis=1)
+    actions: NDArray[Any] = taken[:, d_s:].argmax(axis=1) if data.is_discrete else taken[:, d_s:]
     names = (*data.observation_names, *data.action_names)
     origin = (chosen[places.start[rows]], places.step[rows])
     return Suggestion(taken[:, :d_s], actions, *origin, remaining, names)

@@ -88,9 +88,7 @@ def usual_distance(problem: Problem) -> float:
         kinds = [torch.cat([places, data.actions / data.states.new_tensor(h.action)], dim=1)]
     every = [kind.double().cpu().numpy() for kind in kinds if len(kind) > 1]
     found = [cKDTree(kind).query(kind, k=2)[0][:, 1] for kind in every]
-    if not found:
-        return 1.0
-    return max(1.0, float(np.quantile(np.concatenate(found), USUAL_SHARE)))
+    return max(1.0, float(np.quantile(np.concatenate(found), USUAL_SHARE))) if found else 1.0
 
 
 def _log_kernels(rows: QueryRows, taken: Tensor, problem: Problem) -> list[Tensor]:
@@ -109,8 +107,7 @@ def _log_kernels(rows: QueryRows, taken: Tensor, problem: Problem) -> list[Tenso
 
 
 def _action_tensor(actions: Any, m: int, problem: Problem) -> Tensor:
-    data = problem.samples
-    array = np.asarray(actions)
+    data, array = problem.samples, np.asarray(actions)
     if data.n_actions:
         is_label = array.shape == (m,) and array.dtype.kind in "iu"
         if not is_label or (m and not 0 <= array.min() <= array.max() < data.n_actions):

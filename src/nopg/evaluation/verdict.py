@@ -58,14 +58,10 @@ class Grounds:
     """What a verdict is drawn from."""
 
     estimate: Estimate  # the expected return with its interval
-    # With the recorded episodes, or with the mean action where there are none.
-    comparison: Comparison
+    comparison: Comparison  # with recorded episodes, or with the mean action where there are none
     replay: Replay  # of the learned models
-    # Share of the policy's discounted steps whose action, in that state, the data say nothing
-    # about.
-    untried: float
-    # Probability of entering what is to be avoided, if anything is.
-    violation: Estimate | None = None
+    untried: float  # share of its discounted steps whose action, there, the data say nothing about
+    violation: Estimate | None = None  # probability of entering what is to be avoided, if any is
     at_most: float = RARE  # how probable that may be
 
 
