@@ -189,7 +189,7 @@ def checked_outputs(
         if not isinstance(output, Tensor) or tuple(output.shape) != expected:
             found = tuple(output.shape) if isinstance(output, Tensor) else type(output)
             raise ConfigError(
-                f"The policy must return {what} {expected}, it returned {found}; mend it."
+                f"The policy must return {what} of shape {expected}, it returned {found}; mend it."
             )
         # One bad number spoils the sum; so does overflow, hence the second look.
         if not math.isfinite(output.sum().item()) and not bool(torch.isfinite(output).all()):
