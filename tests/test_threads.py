@@ -45,9 +45,10 @@ def test_outside_and_inside_of_a_piece_it_is_a_loop(three: None) -> None:
 
 
 def test_an_error_waits_for_what_has_begun(three: None) -> None:
-    is_enough, ended = threading.Event(), []
+    is_enough, ended, all_begun = threading.Event(), [], threading.Barrier(3)
 
     def one(i: int) -> None:
+        all_begun.wait(30)
         if i == 0:
             raise KeyboardInterrupt
         is_enough.wait(30)

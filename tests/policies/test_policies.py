@@ -87,7 +87,7 @@ def test_any_module_is_a_deterministic_policy() -> None:
 
 def test_wrong_shapes_and_nan_are_refused() -> None:
     x = torch.ones((5, 3), dtype=torch.float64)
-    with pytest.raises(ConfigError, match=r"actions \(5, 2\)"):
+    with pytest.raises(ConfigError, match=r"actions of shape \(5, 2\)"):
         checked_outputs(as_policy(torch.nn.Identity()), x, 2)
     with pytest.raises(ConfigError, match="finite"):
         checked_outputs(as_policy(torch.nn.Identity()), x * torch.nan, 3)

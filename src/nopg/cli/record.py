@@ -62,5 +62,5 @@ def record(
     if not summary.path.exists():
         typer.echo("No episode was finished, so there is no file.")
         return
-    typer.echo(f"{config.out} has {summary.n_episodes} episodes, {summary.n_transitions} rows.")
+    typer.echo(f"{config.out} has episodes: {summary.n_episodes}, rows: {summary.n_transitions}.")
     typer.echo(f"Next: nopg learn {config.out}")

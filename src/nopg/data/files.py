@@ -111,7 +111,9 @@ def exclusive(path: Path, what: str, owner: str) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except Timeout:
-        raise NopgError(f"`{what}` must have one {owner}, another has it open; stop it.") from None
+        raise NopgError(
+            f"`{what}` must have one {owner} at a time, another has it open; stop it."
+        ) from None
     except OSError as error:
         raise NopgError(
             f"`{what}` must be writable, got {error.strerror or error}; choose another folder."

@@ -48,7 +48,7 @@ def pendulum_grid(
     sizes, ends = (n_angles, n_velocities, n_torques), (math.pi, MAX_SPEED, MAX_TORQUE)
     if min(sizes) < 2:
         raise ConfigError(
-            f"Each axis must have 2 points or more, got {n_angles} x {n_velocities} x {n_torques}."
+            f"Each axis must have its two ends, got {n_angles} x {n_velocities} x {n_torques}."
         )
     axes = [np.linspace(-end, end, n) for end, n in zip(ends, sizes, strict=True)]
     rows = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
