@@ -62,8 +62,8 @@ class RunConfig:
         found = read_json(path)
         if found.get("format") != FORMAT:
             raise RunError(
-                f"`{path}` must be of format {FORMAT}, it is of format {found.get('format')!r}; use "
-                "the nopg that wrote it."
+                f"`{path}` must be of format {FORMAT}, it is of format {found.get('format')!r}; "
+                "use the nopg that wrote it."
             )
         with reading(path, "a record of how the run is trained"):
             kinds = get_type_hints(cls)
