@@ -68,7 +68,7 @@ def _fitted(
         spec = PolicySpec(**_complete(PolicySpec, known))
     space = space_from_json(metadata["action_space"])
     if space is None:
-        raise PolicyFileError("A policy must name its action space, none was found.")
+        raise PolicyFileError("A policy must name its action space, none was found; save it again.")
     data, search = stored_data(metadata, tensors), metadata["search"]
     starts, names = tensors.get("initial_states"), metadata["observation_names"]
     bandwidths = bandwidths_from_json(metadata["bandwidths"])
@@ -147,7 +147,7 @@ def _policy(
         policy = spec.build(Seed(0).torch("policy-init"))
     floats = [v.dtype for v in weights.values() if v.is_floating_point()]
     if not all(bool(torch.isfinite(v).all()) for v in weights.values()):
-        raise PolicyFileError("A policy must have finite parameters, some are not.")
+        raise PolicyFileError("A policy must have finite parameters, some are not; train it anew.")
     # The dtype first: float64 numbers copied into float32 parameters lose half.
     policy.to(device=device, dtype=floats[0] if floats else torch.float64)
     policy.load_state_dict(weights)

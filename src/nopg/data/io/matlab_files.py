@@ -41,7 +41,7 @@ def matlab_table(path: Path, options: ReadOptions) -> MemoryTable:
     columns = {n: column for n, matrix in found for n, column in _columns(n, matrix)}
     lengths = Counter(len(column) for column in columns.values())
     if not lengths:
-        raise DataError(f"`{path}` must hold vectors of numbers, it holds none.")
+        raise DataError(f"`{path}` must hold vectors of numbers, it holds none; save some.")
     length = max(lengths, key=lambda n: (lengths[n], n))
     others = [name for name, column in columns.items() if len(column) != length]
     others += [name for name, matrix in found if matrix is None]

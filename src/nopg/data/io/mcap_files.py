@@ -39,7 +39,7 @@ class McapFile(TableSource):
                 seen.add(topic)
                 self._topic_of |= dict.fromkeys(cells, topic)
         if not self._topic_of:
-            raise DataError(f"`{path}` must hold messages with numbers, it has none.")
+            raise DataError(f"`{path}` must hold messages with numbers, it has none; add topics.")
         self.names = (TIME, *self._topic_of)
         self.numeric = frozenset(self.names)
         left = sorted(set(self._counts) - seen)

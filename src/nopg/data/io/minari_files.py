@@ -87,7 +87,7 @@ def _arguments(storage: Any, options: ReadOptions) -> dict[str, Any]:
         options.require_size(width * n_steps, "the Minari dataset")
         episodes.append(episode)
     if not episodes:
-        raise DataError("A Minari dataset must have at least one step, this has none.")
+        raise DataError("A Minari dataset must have at least one step, this has none; record some.")
     arrays = {name: np.concatenate([episode[name] for episode in episodes]) for name in ARRAYS}
     metadata = {
         "observation_space": _vector_space(storage.observation_space),
