@@ -7,7 +7,10 @@ import pytest
 
 import nopg
 from nopg.errors import ConfigError, DataError, NopgError
+from nopg.evaluation.comparison import compared_with_actor
+from nopg.evaluation.model import ModelEvaluator
 from nopg.policies.build import linear_policy
+from nopg.randomness import Seed
 from tests.evaluation.recordings import GAMMA, recorded, true_return
 
 STARTS = np.array([[-0.8], [0.5], [0.9]])
@@ -160,3 +163,37 @@ def test_rewards_beyond_those_seen_widen_the_interval(policy: nopg.FittedPolicy)
     assert within < 1e-3 * far  # near the goal the regression is a little above 0
     assert (first < low).any()
     assert far >= 0.5 * np.maximum(low - first, 0.0).mean() > 0.0
+
+
+@pytest.mark.parametrize("is_least", [True, False])
+def test_what_is_better_even_at_worst_is_better(is_least: bool) -> None:
+    """One start in ten is sent off the data. A step costs 1, wherever it is taken, and no more.
+
+    Standing still costs 1 / (1 - gamma) for ever; the nine others have arrived after ten steps.
+    """
+
+    class Sends:
+        def act(self, levels: np.ndarray) -> np.ndarray:
+            return np.where(levels > 0.9, 8.0, -1.0)
+
+    class Stands:
+        def act(self, levels: np.ndarray) -> np.ndarray:
+            return np.zeros_like(levels)
+
+    rng = np.random.default_rng(0)
+    levels, pushes = rng.uniform(0.0, 1.0, (400, 1)), rng.uniform(-1.0, 1.0, (400, 1))
+    after = levels + 0.1 * pushes
+    # Not the least where more is paid further out: nobody knows how much more out there.
+    costs = np.ones(400) if is_least else 0.9 + 0.2 * levels[:, 0]
+    log = nopg.Dataset(levels, pushes, -costs, after, after[:, 0] < 0.0)
+    evaluator = ModelEvaluator(log, GAMMA, Seed(0))
+    starts = np.linspace(0.05, 0.95, 10)[:, None]
+    found = compared_with_actor(evaluator, Sends(), Stands(), starts, 0.95, "a function")
+    assert evaluator.mean_return(Sends(), starts).reason(0.95)
+    assert found.known is is_least
+    if is_least:
+        # From 0.05 the next step arrives, from 0.15 the second; what is left is earned.
+        truth = 0.1 * (GAMMA ** np.arange(1, 10)).sum() / (1.0 - GAMMA)
+        assert 0.0 < found.low < truth
+        assert found.probability_worse < 0.05
+        assert found.high == np.inf

@@ -25,7 +25,7 @@ class Comparison:
 
     difference: float  # its return less the other's, in the mean over the same starts
     low: float  # lower end of the difference
-    high: float  # upper end; infinite where the other one's return has no lower
+    high: float  # upper end; infinite where a return out of support was taken at worst or at best
     level: float  # how often the truth is meant to lie between
     probability_worse: float  # how likely the policy earns less
     value: float  # its return
@@ -50,20 +50,25 @@ def compared_with_actor(
     evaluator: ModelEvaluator, actor: Actor, other: Actor, starts: Array, level: float, against: str
 ) -> Comparison:
     """A policy against anybody else who acts, from the same starts."""
-    # Who is out of support is taken at best: if a policy is better even then, it is.
     ours, theirs = (evaluator.mean_return(one, starts) for one in (actor, other))
 
-    def compared(theirs: Returns, unknown: str) -> Comparison:
+    def compared(ours: Returns, theirs: Returns, unknown: str = "") -> Comparison:
         values = (float(ours.runs.mean()), float(theirs.runs.mean()))
         difference, spread = mean_and_spread(difference_of_returns(ours, theirs), evaluator.scale)
         rest = (values, against, theirs.runs.mean(axis=1), unknown)
         return _found(difference, spread, level, *rest)
 
-    if theirs.reason(level) and not ours.reason(level):
-        found = compared(evaluator.mean_return(other, starts, at_best=True), "")
+    worst, (_, best) = evaluator.least_reward, evaluator.models[0].reward_limits
+    unknown = difference_of_returns(ours, theirs).reason(level)
+    if unknown and (not ours.reason(level) or np.isfinite(worst)):
+        # Out of support the other is taken at best, and the policy at worst, if that has a limit:
+        # what is better even then is better.
+        least = evaluator.mean_return(actor, starts, beyond=worst) if ours.reason(level) else ours
+        most = evaluator.mean_return(other, starts, beyond=best) if theirs.reason(level) else theirs
+        found = compared(least, most)
         if found.probability_worse <= 1.0 - level:
-            return replace(found, high=float("inf"))  # it may be worse than at best
-    return compared(theirs, difference_of_returns(ours, theirs).reason(level))
+            return replace(found, high=float("inf"))
+    return compared(ours, theirs, unknown)
 
 
 def difference_of_returns(ours: Returns, theirs: Returns) -> Returns:

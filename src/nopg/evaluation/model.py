@@ -111,6 +111,15 @@ class ModelEvaluator:
         of_returns = self.replay.return_scale
         return max(1.0, self.replay.scale if np.isnan(of_returns) else of_returns)
 
+    @property
+    def least_reward(self) -> float:
+        """The lowest there can be; -inf unless half of the rows or more earn the lowest seen.
+
+        A cost of time, or nothing until a goal is reached: no state can be worth less than that.
+        """
+        seen, _ = self.models[0].rewards
+        return self.models[0].reward_limits[0] if np.median(self.data.rewards) == seen else -np.inf
+
     def values(self, actor: Actor, states: Array, lengths: Array | None = None) -> Array:
         """Return from each state, (m,), what is not known counted halfway."""
         return np.asarray(self._runs(actor, states, lengths)[0].mean(axis=1))
@@ -133,18 +142,18 @@ class ModelEvaluator:
         return self._estimate(runs.mean(axis=1), noise, spread, why, level)
 
     def mean_return(
-        self, actor: Actor, starts: Array, lengths: Array | None = None, *, at_best: bool = False
+        self, actor: Actor, starts: Array, lengths: Array | None = None, beyond: float | None = None
     ) -> Returns:
         """Mean return from `starts`, (B, d_s), of `lengths` steps, (B,), if given.
 
-        With `at_best` what is out of support earns the highest reward there is.
+        What is out of support earns the reward `beyond`; by default any of those seen.
         """
         some, many = (_spread(len(starts), k) for k in (FEW_STARTS, MANY_STARTS))
         if lengths is None and self.models[0].noise is None:  # every path is the same
             some = some[: 1 if (starts[some] == starts[0]).all() else None]
         few, most = (None if lengths is None else lengths[k] for k in (some, many))
-        found = self._deviations(actor, starts[some], few, at_best)
-        runs, unknown = self._runs(actor, starts[many], most, at_best)
+        found = self._deviations(actor, starts[some], few, beyond)
+        runs, unknown = self._runs(actor, starts[many], most, beyond)
         drawn, left_out, gaps, errors = (part.mean(axis=1, keepdims=True) for part in found)
         if len(many) < len(starts):
             errors = np.concatenate([errors, [[runs.mean(axis=1).std() / np.sqrt(len(many))]]])
@@ -199,20 +208,20 @@ class ModelEvaluator:
         running = np.concatenate(weights, axis=1)
         return np.concatenate(states, axis=1), running / running.shape[1]
 
-    def _worth(self, at_best: bool) -> Array:
+    def _worth(self, beyond: float | None) -> Array:
         """Reward of what is out of support, in each drawn model, (S, 1)."""
-        low, high = self.models[0].reward_limits
-        return high + (low - high) * ((np.arange(N_DRAWS)[:, None] + 0.5) / N_DRAWS * (not at_best))
+        low, high = self.models[0].reward_limits if beyond is None else (beyond, beyond)
+        return high + (low - high) * (np.arange(N_DRAWS)[:, None] + 0.5) / N_DRAWS
 
     def _runs(
-        self, actor: Actor, states: Array, lengths: Array | None, at_best: bool = False
+        self, actor: Actor, states: Array, lengths: Array | None, beyond: float | None = None
     ) -> tuple[Array, float]:
         """Returns of every path from m states, (m, G), and the share out of support."""
         paths, until = self._paths(states, lengths, NEGLIGIBLE)
         rest = (actor, paths, self.gamma, NEGLIGIBLE, until)
         found = [known_return(model, *rest) for model in self._arrays]
         earned, unknown = (np.mean(part, axis=0) for part in zip(*found, strict=True))
-        every = earned + self._worth(at_best).mean() * unknown  # (m G,)
+        every = earned + self._worth(beyond).mean() * unknown  # (m G,)
         total = 1.0 if until is None else 1.0 - float((self.gamma**until).mean())
         return every.reshape(len(states), -1), float(unknown.mean()) * (1.0 - self.gamma) / total
 
@@ -234,7 +243,7 @@ class ModelEvaluator:
         return paths, np.repeat(lengths, paths.group)
 
     def _deviations(
-        self, actor: Actor, states: Array, lengths: Array | None, at_best: bool = False
+        self, actor: Actor, states: Array, lengths: Array | None, beyond: float | None = None
     ) -> tuple[Array, Array, Array, Array]:
         """Returns in drawn models less those in the two, (S, m)."""
         # And those in models without a part of the data each, (K, m), and with gaps. And what else
@@ -246,7 +255,7 @@ class ModelEvaluator:
         def ask(model: Steps, some: NoisyPaths, until: Array | None) -> Any:
             return known_return(model, actor, some, self.gamma, SHORT, until)
 
-        levels = self._worth(at_best)
+        levels = self._worth(beyond)
         middle = levels.mean()
         found = [ask(model, paths, until) for model in self._arrays]
         value = np.mean([earned + middle * unknown for earned, unknown in found], 0)
@@ -264,9 +273,9 @@ class ModelEvaluator:
 
         limits, (model, _) = self.models[0].reward_limits, self._arrays
         errors = np.zeros((3, len(states)))
-        beyond, last = reward_beyond(model, actor, paths, limits, self.gamma, until)
+        exceeded, last = reward_beyond(model, actor, paths, limits, self.gamma, until)
         if self.models[0].known_reward is None:  # a function is right beyond, too
-            errors[1] = UNSEEN_REWARD_STD * paths.means(beyond)
+            errors[1] = UNSEEN_REWARD_STD * paths.means(exceeded)
         errors[2] = paths.means(last)
         if self._sharper:
             found = [ask(model, paths, until) for model in self._sharper]
