@@ -11,6 +11,7 @@ import torch
 import nopg
 from nopg.dynamics.ensemble import model_columns
 from nopg.dynamics.transition_model import TransitionModel
+from nopg.errors import DataError
 from nopg.evaluation.replay import Replay, replay_held_out, replay_others
 from tests.evaluation.recordings import GAMMA, LEAK, NOISE, recorded
 
@@ -103,3 +104,8 @@ def test_without_order_single_steps_are_predicted() -> None:
     one = checked(recorded(1, 200))
     assert one.kind == "blocks"
     assert one.labels[:2] == ("1 step", "10 steps")
+
+
+def test_too_few_rows_are_said_in_a_sentence() -> None:
+    with pytest.raises(DataError, match="6 rows are too few, record ten or more"):
+        checked(recorded(1, 6))

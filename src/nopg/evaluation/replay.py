@@ -18,6 +18,7 @@ from nopg.data.dataset import Dataset
 from nopg.dynamics.ensemble import model_columns, refitted
 from nopg.dynamics.replays import EPISODES, PAIRS, Windows, held_out_folds
 from nopg.dynamics.transition_model import TransitionModel
+from nopg.errors import DataError
 from nopg.evaluation.replayed_windows import BAND, LONGEST, NEGLIGIBLE, STEPS, THE_END, Predictions
 from nopg.policies.arrays import Array
 from nopg.threads import parallel_map
@@ -118,6 +119,11 @@ def replay_held_out(
 ) -> Replay:
     """Fit models without a part of the data, as `like`, and replay it, part by part."""
     kind, folds = held_out_folds(data, generator)
+    if min(int((~fold).sum()) for fold in folds) < 2:
+        raise DataError(
+            "Sign-off leaves parts of the log out and needs two rows beside each part; "
+            f"{len(data)} rows are too few, record ten or more."
+        )
     # Nothing is said of where the models end.
     is_claimed = ~like.bounds.are_beyond(torch.tensor(data.next_observations).double()).numpy()
 
