@@ -106,6 +106,7 @@ def test_without_order_single_steps_are_predicted() -> None:
     assert one.labels[:2] == ("1 step", "10 steps")
 
 
-def test_too_few_rows_are_said_in_a_sentence() -> None:
-    with pytest.raises(DataError, match="6 rows are too few, record ten or more"):
-        checked(recorded(1, 6))
+@pytest.mark.parametrize(("n", "has_episodes"), [(6, False), (2, True)])
+def test_too_few_rows_are_said_in_a_sentence(n: int, has_episodes: bool) -> None:
+    with pytest.raises(DataError, match=f"{n} rows are too few, record ten or more"):
+        checked(recorded(1, n, has_episodes=has_episodes))

@@ -119,7 +119,7 @@ def replay_held_out(
 ) -> Replay:
     """Fit models without a part of the data, as `like`, and replay it, part by part."""
     kind, folds = held_out_folds(data, generator)
-    if min(int((~fold).sum()) for fold in folds) < 2:
+    if min((int((~fold).sum()) for fold in folds), default=0) < 2:
         raise DataError(
             "Sign-off leaves parts of the log out and needs two rows beside each part; "
             f"{len(data)} rows are too few, record ten or more."
