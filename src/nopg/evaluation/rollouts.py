@@ -52,20 +52,13 @@ class Rollouts:
 
     def quantiles(self, levels: Any) -> FloatArray:
         """Quantiles of each state dimension after each step, (levels, T, d_s)."""
-        wanted = np.asarray(levels, dtype=np.float64)
-        n_steps, d_s = len(self.weights), self.states.shape[2]
-        found = np.empty((len(wanted), n_steps, d_s))
-        for d in range(d_s):
-            places = self.states[:, :, d]  # (1 or T, P)
-            order = np.argsort(places, axis=1, kind="stable")
-            every = np.broadcast_to(order, self.weights.shape)
-            risen = np.cumsum(np.take_along_axis(self.weights, every, 1), axis=1)
-            risen /= np.maximum(risen[:, -1:], TINY)
-            for t, share in enumerate(risen):
-                step = t % len(places)
-                rank = np.searchsorted(share, wanted).clip(max=len(share) - 1)
-                found[:, t, d] = places[step][order[step][rank]]
-        return found
+        every = np.broadcast_to(self.states, (*self.weights.shape, self.states.shape[2]))
+        order = np.argsort(every, axis=1, kind="stable")
+        risen = np.cumsum(np.take_along_axis(self.weights[..., None], order, 1), axis=1)
+        risen /= np.maximum(risen[:, -1:], TINY)
+        ranks = [(risen < level).sum(axis=1).clip(max=risen.shape[1] - 1) for level in levels]
+        found = np.take_along_axis(np.take_along_axis(every, order, 1), np.stack(ranks, 1), 1)
+        return np.moveaxis(found, 1, 0)
 
     def __repr__(self) -> str:
         n_steps, n_places = self.weights.shape

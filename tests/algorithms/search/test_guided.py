@@ -64,6 +64,39 @@ def test_a_policy_learns_the_way_to_where_it_rests(
     assert record.observations[0, -1, 0] > 0.999  # the true one, from elsewhere
 
 
+def test_a_path_that_loses_what_it_promised_is_not_taught(
+    pendulum: tuple[Dataset, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first attempt lets go of the pendulum: another is made, and no third."""
+    data, models = pendulum
+    tried: list[float] = []
+    whole = guided._attempts
+
+    def attempts(*given: Any) -> Any:
+        for found, hoped in whole(*given):
+            tried.append(hoped)
+            yield found._replace(actions=0.0 * found.actions, gains=0.0 * found.gains), hoped
+            tried.append(hoped)
+            yield found, hoped
+
+    def taught(task: Task, data: Dataset, controllers: Any, starts: Any, *rest: Any) -> Any:
+        earned.append(task.returns(controllers, starts).mean())
+        return rest[0]
+
+    earned: list[float] = []
+    monkeypatch.setattr(guided, "N_ITERATIONS", 2)
+    monkeypatch.setattr(guided, "_attempts", attempts)
+    monkeypatch.setattr(guided, "_taught", taught)
+    limit = torch.tensor([2.0], dtype=torch.float64)
+    spec = PolicySpec(kind="deterministic", n_states=3, n_outputs=1, hidden=(4,))
+    fresh = spec.build(torch.Generator().manual_seed(0), -limit, limit)
+    starts = Pendulum().observe(4.0 * LEANING)
+    trajectory_candidate(models, data, starts, [], fresh, 0.9, np.random.default_rng(0))
+    assert len(tried) == 2
+    assert len(earned) == 1
+    assert earned[0] > tried[0] - 0.1 * abs(tried[0])  # it held on
+
+
 def test_paths_are_led_to_where_the_models_hold(pendulum: tuple[Dataset, Any]) -> None:
     """Upright in a hurry, through speeds of which nothing shall be known."""
     loose, data = task_of(pendulum, 0.9), pendulum[0]

@@ -7,7 +7,7 @@ did there: not the path alone, but the way back.
 """
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -52,6 +52,9 @@ from nopg.policies.families import Policy
 N_STARTS, N_TAUGHT, N_STEPS = 3, 50, 2_000
 """Starts whose paths are optimised, and those that take them over, at most; and steps
 of the former, from which on there is one of them."""
+LOST = 0.25
+"""Share of what a path was to earn that it may lose inside the models and in drawn ones
+before another way to it is tried."""
 N_ITERATIONS = 10  # iterations from everything there is, and as many from the best of it
 SEEN = 0.1  # weight gamma^T at which paths end
 N_BEST, N_SOLVING, RESTING = 200, 30, 0.05
@@ -81,47 +84,78 @@ def trajectory_candidate(
     generator: np.random.Generator,  # of disturbances
     advance: Callable[[float], None] = lambda best: None,  # with the best return so far
 ) -> FoundPolicy:
-    """Optimise paths in the first model, and teach them to a copy of `fresh`."""
+    """Optimise paths in the models, and teach the best of them to a copy of `fresh`."""
     actions = regression_actions(data).numpy()
     limits = np.stack([actions.min(axis=0), actions.max(axis=0)])
-    inner = limits.mean(axis=0) + AUTHORITY * (limits - limits.mean(axis=0))
-    task, horizon = Task(models, inner, gamma), discount_horizon(gamma, SEEN)
-    starts = starts[:N_TAUGHT]
-    some = starts[: min(max(N_STEPS // horizon, 1), N_STARTS)]
-    holding = rest_controller(task, data, actions, horizon)
-    # The log may pass where the models end: paths begin as if they did not.
-    loose = _loosened(task, data)
-    found = _begun(loose, data, actions, some, policies, holding)
-    every = np.tile(some, (found.states.shape[1] // len(some), 1))
-    found = optimised(loose, found, every, N_ITERATIONS, advance)
-    found = shared(loose, caught(loose, found, holding, every), some)
-    found = without_detours(loose, found, holding, some)
-    if loose is not task:
-        task, found = _led_inside(task, loose, found, some)
-    found = without_detours(task, found, holding, some)
-    found = optimised(task, found, some, N_ITERATIONS, advance)
-    found = caught(task, found, holding, some)
-    task = task._replace(limits=limits, penalty=None)
-    found = shared(task, found, starts)
-    student = _taught(task, data, found, starts, fresh, generator)
+    task, starts = Task(models, limits, gamma), starts[:N_TAUGHT]
+    drawn = drawn_models(models[0], model_columns(data), N_MODELS, generator)
+    most = -np.inf
+    for found, hoped in _attempts(task, data, actions, starts, policies, advance):
+        found = shared(task, found, starts)
+        teachers, many = _in_each(found, starts)
+        earned = float(task.follow(teachers, many, None, drawn).returns.mean())
+        if earned > most or most == -np.inf:
+            best, most = found, earned
+        if earned >= hoped - LOST * abs(hoped):
+            break
+    student = _taught(task, data, best, starts, fresh, generator)
     return FoundPolicy(CandidateMethod(TRAJECTORIES), student)
 
 
+def _attempts(
+    task: Task,
+    data: Dataset,
+    actions: Array,
+    starts: Array,
+    policies: Sequence[Policy],
+    advance: Callable[[float], None],
+) -> Iterator[tuple[Feedback, float]]:
+    """Controllers of some starts, and what they were to earn, until somebody is content."""
+    # Small differences between models decide whether a long path can be led inside: with the slopes
+    # of the other model, without cuts, or begun otherwise it is another path.
+    middle, horizon = task.limits.mean(axis=0), discount_horizon(task.gamma, SEEN)
+    inner = middle + AUTHORITY * (task.limits - middle)
+    some = starts[: min(max(N_STEPS // horizon, 1), N_STARTS)]
+    for models in (task.models, task.models[::-1]):
+        task = task._replace(models=models, limits=inner)
+        holding = rest_controller(task, data, actions, horizon)
+        # The log may pass where the models end: paths begin as if they did not.
+        loose = _loosened(task, data)
+        found = _begun(loose, data, actions, some, policies, holding)
+        every = np.tile(some, (found.states.shape[1] // len(some), 1))
+        found = optimised(loose, found, every, N_ITERATIONS, advance)
+        found = caught(loose, found, holding, every)
+        whole = shared(loose, found, some)
+        shorter = without_detours(loose, whole, holding, some)
+        others = np.flatnonzero((found.actions != whole.actions[:, :1]).any(axis=(0, 2)))
+        ways = [shorter] + ([] if (shorter.actions == whole.actions).all() else [whole])
+        ways += [shared(loose, found.of_paths(others), some)] if len(others) else []
+        for begun in ways:
+            hoped = float(loose.returns(begun, some).mean())
+            inside, made = _led_inside(task, loose, begun, some)
+            made = without_detours(inside, made, holding, some)
+            made = optimised(inside, made, some, N_ITERATIONS, advance)
+            yield caught(inside, made, holding, some), hoped
+
+
 def _loosened(task: Task, data: Dataset) -> Task:
-    """The task in models whose bounds are around all the data, beyond a break, too."""
+    """The task in the first model with bounds around all the data, beyond a break, too."""
+    # Beyond it models disagree, and no path would be good in all of them.
     states, actions, _, reached, _ = model_columns(data)
     around, _ = StateBounds.of(states, actions, reached)
     own = task.models[0].bounds
     if torch.equal(around.low, own.low) and torch.equal(around.high, own.high):
         return task
     bounds = replace(own, low=around.low, high=around.high)
-    return task._replace(models=[replace(one, bounds=bounds) for one in task.models])
+    return task._replace(models=[replace(task.models[0], bounds=bounds)])
 
 
 def _led_inside(task: Task, loose: Task, found: Feedback, starts: Array) -> tuple[Task, Feedback]:
     """Paths that pass a break, led to where the models hold, and the task there."""
     # By a penalty that grows: out of support there is no slope to follow. It stays a part of the
     # task, or paths would go as near to the break as they can.
+    if loose is task:
+        return task, found
     bounds = task.models[0].bounds
     low, high, unit = (bounds.low.numpy(), bounds.high.numpy(), bounds.typical_step.numpy())
     apart = np.minimum(APART * unit, 0.25 * (high - low))
@@ -210,8 +244,7 @@ def _taught(
     # models, too, and the one that loses least in others is kept.
     student, lessons = copy.deepcopy(fresh), []
     best, least = student, np.inf
-    first, many = task.models[0], np.tile(starts, (N_MODELS, 1))
-    teachers = controllers.of_paths(np.tile(np.arange(len(starts)), N_MODELS))
+    first, (teachers, many) = task.models[0], _in_each(controllers, starts)
     for lesson in range(N_LESSONS + 1):
         drawn = drawn_models(first, model_columns(data), N_MODELS, generator)
         calm = task.follow(teachers, many, None, drawn)
@@ -229,6 +262,12 @@ def _taught(
         x, u = (np.concatenate(part) for part in zip(*lessons, strict=True))
         distil(student, DistillationTargets(x, u, np.ones(len(x)), 1), is_close=True)
     return best
+
+
+def _in_each(controllers: Feedback, starts: Array) -> tuple[Feedback, Array]:
+    """One controller a start, and the starts, once for each drawn model."""
+    every = controllers.of_paths(np.tile(np.arange(len(starts)), N_MODELS))
+    return every, np.tile(starts, (N_MODELS, 1))
 
 
 def _disturbed(
