@@ -81,7 +81,7 @@ def test_a_path_that_loses_what_it_promised_is_not_taught(
 
     def taught(task: Task, data: Dataset, controllers: Any, starts: Any, *rest: Any) -> Any:
         earned.append(task.returns(controllers, starts).mean())
-        return rest[0]
+        return fresh, earned[-1]
 
     earned: list[float] = []
     monkeypatch.setattr(guided, "N_ITERATIONS", 2)
@@ -136,7 +136,7 @@ def test_a_policy_is_taught_until_it_earns_what_its_teacher_does(
     lessons: list[int] = []
     monkeypatch.setattr(guided, "distil", distil)
     generator = np.random.default_rng(0)
-    student = guided._taught(task, data, teachers, starts, fresh, generator)
+    student, _ = guided._taught(task, data, teachers, starts, fresh, generator)
     assert lessons == [400, 800]  # rows of both, and no third
     earned = model_rollout(task.models[0], actor_of(student), starts, 0.9, 60).returns
     assert earned == pytest.approx(task.returns(teachers, starts), rel=0.1)

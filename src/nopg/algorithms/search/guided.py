@@ -9,6 +9,7 @@ did there: not the path alone, but the way back.
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 import torch
@@ -52,9 +53,7 @@ from nopg.policies.families import Policy
 N_STARTS, N_TAUGHT, N_STEPS = 3, 50, 2_000
 """Starts whose paths are optimised, and those that take them over, at most; and steps
 of the former, from which on there is one of them."""
-LOST = 0.25
-"""Share of what a path was to earn that it may lose inside the models and in drawn ones
-before another way to it is tried."""
+N_WAYS, LOST = 4, 0.25  # paths that are taught at most; the share a student may lose, or another is
 N_ITERATIONS = 10  # iterations from everything there is, and as many from the best of it
 SEEN = 0.1  # weight gamma^T at which paths end
 N_BEST, N_SOLVING, RESTING = 200, 30, 0.05
@@ -88,17 +87,15 @@ def trajectory_candidate(
     actions = regression_actions(data).numpy()
     limits = np.stack([actions.min(axis=0), actions.max(axis=0)])
     task, starts = Task(models, limits, gamma), starts[:N_TAUGHT]
-    drawn = drawn_models(models[0], model_columns(data), N_MODELS, generator)
     most = -np.inf
-    for found, hoped in _attempts(task, data, actions, starts, policies, advance):
-        found = shared(task, found, starts)
-        teachers, many = _in_each(found, starts)
-        earned = float(task.follow(teachers, many, None, drawn).returns.mean())
+    for found, hoped in islice(_attempts(task, data, actions, starts, policies, advance), N_WAYS):
+        taught, earned = _taught(task, data, shared(task, found, starts), starts, fresh, generator)
+        rest = (actor_of(taught), starts, gamma, len(found.states))
+        earned = min(earned, *(model_rollout(one, *rest).returns.mean() for one in models))
         if earned > most or most == -np.inf:
-            best, most = found, earned
+            student, most = taught, earned
         if earned >= hoped - LOST * abs(hoped):
             break
-    student = _taught(task, data, best, starts, fresh, generator)
     return FoundPolicy(CandidateMethod(TRAJECTORIES), student)
 
 
@@ -237,14 +234,15 @@ def _taught(
     starts: Array,
     fresh: Policy,
     generator: np.random.Generator,
-) -> Policy:
-    """A policy that does what the controllers do."""
+) -> tuple[Policy, float]:
+    """A policy that does what the controllers do, and what it earns in drawn models."""
     # It learns from more and more rollouts, until it earns about as much as they do in models drawn
     # from the posterior: what is wrong about the first is not to matter. It is taught in drawn
     # models, too, and the one that loses least in others is kept.
     student, lessons = copy.deepcopy(fresh), []
-    best, least = student, np.inf
-    first, (teachers, many) = task.models[0], _in_each(controllers, starts)
+    best, least, most = student, np.inf, -np.inf
+    first, many = task.models[0], np.tile(starts, (N_MODELS, 1))
+    teachers = controllers.of_paths(np.tile(np.arange(len(starts)), N_MODELS))
     for lesson in range(N_LESSONS + 1):
         drawn = drawn_models(first, model_columns(data), N_MODELS, generator)
         calm = task.follow(teachers, many, None, drawn)
@@ -255,19 +253,13 @@ def _taught(
             earned = discounted_return(made, task.gamma, first.worst_value(task.gamma))
             wanted = calm.returns.mean()
             if wanted - earned.mean() < least:
-                best, least = copy.deepcopy(student), wanted - earned.mean()
+                best, least, most = copy.deepcopy(student), wanted - earned.mean(), earned.mean()
             if lesson == N_LESSONS or least <= ALIKE * abs(wanted):
                 break
         lessons.append(_disturbed(task, teachers, many, drawn, calm, generator))
         x, u = (np.concatenate(part) for part in zip(*lessons, strict=True))
         distil(student, DistillationTargets(x, u, np.ones(len(x)), 1), is_close=True)
-    return best
-
-
-def _in_each(controllers: Feedback, starts: Array) -> tuple[Feedback, Array]:
-    """One controller a start, and the starts, once for each drawn model."""
-    every = controllers.of_paths(np.tile(np.arange(len(starts)), N_MODELS))
-    return every, np.tile(starts, (N_MODELS, 1))
+    return best, float(most)
 
 
 def _disturbed(

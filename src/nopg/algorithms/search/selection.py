@@ -6,8 +6,6 @@ be kept. Of actions that were left to chance there is nothing to clone. Episodes
 their end, and so far both are followed, whatever the discount of the task.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
