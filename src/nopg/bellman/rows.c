@@ -85,17 +85,26 @@ static void covariances(const void *job, int64_t first, int64_t last) {
   const Covariances *c = job;
   int64_t d = c->d;
   for (int64_t i = first; i < last; i++) {
-    double mean = 0.0, total[d]; /* the mean beyond the first: less is lost to rounding */
-    double first_q = c->begins[i] < c->ends[i] ? c->q[c->columns[c->begins[i]]] : 0.0;
-    for (int64_t e = c->begins[i]; e < c->ends[i]; e++)
-      mean += c->values[e] * (c->q[c->columns[e]] - first_q);
-    for (int64_t a = 0; a < d; a++) total[a] = 0.0;
-    for (int64_t e = c->begins[i]; e < c->ends[i]; e++) {
-      const real *x = c->x + c->columns[e] * d;
-      double moved = c->values[e] * (c->q[c->columns[e]] - first_q - mean);
-      for (int64_t a = 0; a < d; a++) total[a] += moved * x[a];
-    }
-    for (int64_t a = 0; a < d; a++) c->found[i * d + a] = total[a];
+    /* About the first q, and then the mean: less is lost to rounding. */
+    int64_t begin = c->begins[i], end = c->ends[i];
+    double first_q = begin < end ? c->q[c->columns[begin]] : 0.0, mean = 0.0, total[d][4];
+    memset(total, 0, sizeof total);
+    for (int pass = 0; pass < 2; pass++)
+      for (int64_t start = begin; start < end; start += CHUNK) {
+        int64_t count = end - start < CHUNK ? end - start : CHUNK, j = 0;
+        const int32_t *columns = c->columns + start;
+        double moved[CHUNK], sum[4] = {0};
+        for (; j < count; j++)
+          moved[j] = c->values[start + j] * (c->q[columns[j]] - first_q - mean);
+        for (; j % 4; j++) moved[j] = 0.0;
+        for (j = 0; !pass && j < count; j += 4)
+          for (int l = 0; l < 4; l++) sum[l] += moved[j + l];
+        mean += (sum[0] + sum[1]) + (sum[2] + sum[3]);
+        for (int64_t a = 0; pass && a < d; a++)
+          for (j = 0; j < count; j++) total[a][j % 4] += moved[j] * c->x[columns[j] * d + a];
+      }
+    for (int64_t a = 0; a < d; a++)
+      c->found[i * d + a] = (total[a][0] + total[a][1]) + (total[a][2] + total[a][3]);
   }
 }
 
