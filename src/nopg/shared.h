@@ -58,6 +58,21 @@ static inline real exp_of(real x) {
   return x < LOWEST ? 0 : p * power;
 }
 
+/* Registers that any processor has, for what compilers do not see by themselves. */
+typedef real Lanes __attribute__((vector_size(16), aligned(sizeof(real)), may_alias));
+typedef whole Bits __attribute__((vector_size(16)));
+#define LANES (int64_t)(16 / sizeof(real))
+
+static inline Lanes larger(Lanes a, Lanes b) {
+  Bits is_first = a > b;
+  return (Lanes)(((Bits)a & is_first) | ((Bits)b & ~is_first));
+}
+
+static inline real sum_of(Lanes x) {
+  real total = x[0] + x[1];
+  return sizeof(real) == 8 ? total : total + (x[2 % LANES] + x[3 % LANES]);
+}
+
 static inline real sum8(const real *a) {
   return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
 }

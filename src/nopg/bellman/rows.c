@@ -13,14 +13,16 @@
 
 /* Softmax of k logits in place; the log of their sum. */
 static double softmax(real *x, int64_t k) {
-  real top[8], total[8] = {0}, rest = 0;
+  real total[8] = {0}, rest = 0, peak = x[0];
   int64_t j = 0;
-  for (int l = 0; l < 8; l++) top[l] = x[0];
-  for (; j + 8 <= k; j += 8)
-    for (int l = 0; l < 8; l++) top[l] = x[j + l] > top[l] ? x[j + l] : top[l];
-  for (; j < k; j++) top[0] = x[j] > top[0] ? x[j] : top[0];
-  for (int l = 1; l < 8; l++) top[0] = top[l] > top[0] ? top[l] : top[0];
-  real peak = top[0];
+  Lanes top[] = {peak - (Lanes){0}, peak - (Lanes){0}};
+  for (; j + 2 * LANES <= k; j += 2 * LANES) {
+    top[0] = larger(*(Lanes *)(x + j), top[0]);
+    top[1] = larger(*(Lanes *)(x + j + LANES), top[1]);
+  }
+  for (; j < k; j++) peak = x[j] > peak ? x[j] : peak;
+  top[0] = larger(top[0], top[1]);
+  for (int l = 0; l < LANES; l++) peak = top[0][l] > peak ? top[0][l] : peak;
   for (j = 0; j < k; j++) x[j] = exp_of(x[j] - peak);
   for (j = 0; j + 8 <= k; j += 8)
     for (int l = 0; l < 8; l++) total[l] += x[j + l];
@@ -87,24 +89,27 @@ static void covariances(const void *job, int64_t first, int64_t last) {
   for (int64_t i = first; i < last; i++) {
     /* About the first q, and then the mean: less is lost to rounding. */
     int64_t begin = c->begins[i], end = c->ends[i];
-    double first_q = begin < end ? c->q[c->columns[begin]] : 0.0, mean = 0.0, total[d][4];
-    memset(total, 0, sizeof total);
-    for (int pass = 0; pass < 2; pass++)
+    double origin = begin < end ? c->q[c->columns[begin]] : 0.0, mean = 0.0;
+    for (int64_t a = 0; a < d; a++) c->found[i * d + a] = 0;
+    for (int pass = 0; pass < 2; pass++, origin += mean)
       for (int64_t start = begin; start < end; start += CHUNK) {
-        int64_t count = end - start < CHUNK ? end - start : CHUNK, j = 0;
+        int64_t count = end - start < CHUNK ? end - start : CHUNK, whole_fours = count & ~3;
         const int32_t *columns = c->columns + start;
         double moved[CHUNK], sum[4] = {0};
-        for (; j < count; j++)
-          moved[j] = c->values[start + j] * (c->q[columns[j]] - first_q - mean);
-        for (; j % 4; j++) moved[j] = 0.0;
-        for (j = 0; !pass && j < count; j += 4)
+        for (int64_t j = 0; j < count; j++)
+          moved[j] = c->values[start + j] * (c->q[columns[j]] - origin);
+        for (int64_t j = 0; !pass && j < whole_fours; j += 4)
           for (int l = 0; l < 4; l++) sum[l] += moved[j + l];
+        for (int64_t j = whole_fours; !pass && j < count; j++) sum[0] += moved[j];
         mean += (sum[0] + sum[1]) + (sum[2] + sum[3]);
-        for (int64_t a = 0; pass && a < d; a++)
-          for (j = 0; j < count; j++) total[a][j % 4] += moved[j] * c->x[columns[j] * d + a];
+        for (int64_t a = 0; pass && a < d; a++) {
+          double total[4] = {0};
+          for (int64_t j = 0; j < whole_fours; j += 4)
+            for (int l = 0; l < 4; l++) total[l] += moved[j + l] * c->x[columns[j + l] * d + a];
+          for (int64_t j = whole_fours; j < count; j++) total[0] += moved[j] * c->x[columns[j] * d + a];
+          c->found[i * d + a] += (total[0] + total[1]) + (total[2] + total[3]);
+        }
       }
-    for (int64_t a = 0; a < d; a++)
-      c->found[i * d + a] = (total[a][0] + total[a][1]) + (total[a][2] + total[a][3]);
   }
 }
 

@@ -41,11 +41,6 @@ typedef struct {
   double *outcome;    /* products spent, length of the residual, and how long it may be */
 } Solve;
 
-/* The least entry that counts in a row, and what entries are multiplied by. */
-typedef struct {
-  real least, share;
-} Weighed;
-
 /* What the threads of a team share. */
 typedef struct {
   const System *s;
@@ -60,7 +55,7 @@ typedef struct {
   /* gamma P, or its transpose, in single precision: all of it, (n, n), or what counts. */
   float *light;
   int32_t *light_columns, *light_begins, *light_ends; /* null if it is complete */
-  Weighed *weighed;                                   /* (m), rows of E */
+  float *share, *spread; /* (m), what rows of E are multiplied by, and x with that */
 } Team;
 
 /* A thread of a team: its rows, from `low` to `high`. */
@@ -122,20 +117,29 @@ static void multiply(Member *me, const real *x, real *y) {
   }
 }
 
+typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
+
 /* The same in single precision, and nearly. */
 static void multiply_light(Member *me, const float *x, float *y) {
   const Team *team = me->team;
   const int32_t *columns = team->light_columns;
-  int64_t n = team->s->n;
+  int64_t n = team->s->n, group = team->s->group;
+  if (columns && team->solve->is_transposed) {
+    for (int64_t row = me->low * group; row < me->high * group; row++)
+      team->spread[row] = team->share[row] * x[group > 1 ? row / group : row];
+  }
   meet(me->team);
+  const float *from = columns && team->solve->is_transposed ? team->spread : x;
   for (int64_t i = me->low; i < me->high; i++) {
     if (!columns) {
       y[i] = x[i] - dot_single(team->light + i * n, x, n);
       continue;
     }
-    float total[4] = {0};
-    for (int64_t e = team->light_begins[i]; e < team->light_ends[i]; e += 4)
-      for (int l = 0; l < 4; l++) total[l] += team->light[e + l] * x[columns[e + l]];
+    Four total = {0};
+    for (int64_t e = team->light_begins[i]; e < team->light_ends[i]; e += 4) {
+      const int32_t *c = columns + e;
+      total += *(const Four *)(team->light + e) * (Four){from[c[0]], from[c[1]], from[c[2]], from[c[3]]};
+    }
     y[i] = x[i] - ((total[0] + total[1]) + (total[2] + total[3]));
   }
 }
@@ -288,8 +292,8 @@ static double residual_of(Member *me) {
 }
 
 /* Put together what `multiply_light` takes, for steps that make residuals `goal` times as
- * long: rows do without entries that are less than that beside their mean one, at most
- * `goal` of their mass, and the rest of them makes up for it. */
+ * long: rows do without small entries, at most `goal` of their mass, and the rest of them
+ * makes up for it. */
 static void lighten(Member *me, double goal) {
   Team *team = me->team;
   const System *s = team->s;
@@ -305,38 +309,43 @@ static void lighten(Member *me, double goal) {
       }
     return;
   }
+  int64_t longest = 1;
+  for (int64_t row = 0; row < m; row++)
+    longest = s->ends[row] - s->begins[row] > longest ? s->ends[row] - s->begins[row] : longest;
+  real least = goal / longest; /* so that something of every row is left */
   for (int64_t row = me->low * group; row < me->high * group; row++) {
     int64_t count = s->ends[row] - s->begins[row], j = 0;
     const real *v = s->values + s->begins[row];
-    real least = goal / (count ? count : 1), total[8] = {0}, kept[8] = {0};
-    for (; j + 8 <= count; j += 8)
-      for (int l = 0; l < 8; l++) {
-        total[l] += v[j + l];
-        kept[l] += v[j + l] >= least ? v[j + l] : 0;
-      }
-    for (; j < count; j++) {
-      total[0] += v[j];
-      kept[0] += v[j] >= least ? v[j] : 0;
+    Lanes totals = {0}, kepts = {0};
+    for (; j + LANES <= count; j += LANES) {
+      Lanes some = *(const Lanes *)(v + j);
+      totals += some;
+      kepts += (Lanes)((Bits)some & (some >= least));
     }
-    double share = s->gamma * (s->scale ? s->scale[row / group] : 1), rest = sum8(kept);
-    team->weighed[row] = (Weighed){rest > 0 ? least : 0, rest > 0 ? share * sum8(total) / rest : share};
+    double total = sum_of(totals), kept = sum_of(kepts);
+    for (; j < count; j++) {
+      total += v[j];
+      kept += v[j] >= least ? v[j] : 0;
+    }
+    double share = s->gamma * (s->scale ? s->scale[row / group] : 1);
+    team->share[row] = kept > 0 ? share * total / kept : share;
   }
-  meet(team);
-  const int32_t *columns = is_back ? s->back_columns : s->columns;
   int64_t room = 3 * me->low; /* threads fill parts of their own */
   if (is_back)
     room += s->back_starts[me->low];
   else
     for (int64_t row = 0; row < me->low * group; row++) room += s->ends[row] - s->begins[row];
+  const int32_t *columns = is_back ? s->back_columns : s->columns;
   for (int64_t i = me->low; i < me->high; i++) {
     team->light_begins[i] = room;
-    for (int64_t k = 0; k < (is_back ? 1 : group); k++) {
-      int64_t row = i * group + k, e = is_back ? s->back_starts[i] : s->begins[row];
-      for (int64_t end = is_back ? s->back_starts[i + 1] : s->ends[row]; e < end; e++) {
-        if (is_back) row = columns[e];
-        team->light[room] = team->weighed[row].share * team->values[e];
-        team->light_columns[room] = is_back && group > 1 ? row / group : columns[e];
-        room += team->values[e] >= team->weighed[row].least;
+    for (int64_t row = i * group; row < (is_back ? i * group + 1 : (i + 1) * group); row++) {
+      int64_t e = is_back ? s->back_starts[i] : s->begins[row];
+      int64_t end = is_back ? s->back_starts[i + 1] : s->ends[row];
+      float share = is_back ? 1 : team->share[row];
+      for (; e < end; e++) {
+        team->light[room] = share * (float)team->values[e];
+        team->light_columns[room] = columns[e];
+        room += team->values[e] >= least;
       }
     }
     for (; (room - team->light_begins[i]) % 4; room++) {
@@ -389,33 +398,38 @@ static void solve_part(const void *job, int64_t first, int64_t last) {
   }
 }
 
-/* Memory for a team; whether there is any. */
-static int equip(Team *team) {
+/* A piece of the room that there is, if there is any yet, and how much was taken of it. */
+static void *take(char *room, size_t *taken, size_t bytes) {
+  void *found = room ? room + *taken : NULL;
+  *taken += (bytes + 63) & ~(size_t)63;
+  return found;
+}
+
+/* Memory for a team out of `room`. */
+static void equip(Team *team, char *room, size_t *taken) {
   const System *s = team->s;
   int64_t n = s->n, m = n * s->group, width = team->solve->steps + 1;
-  int64_t n_sums = 2 * width * team->n_chunks, is_back = team->solve->is_transposed;
-  int64_t count = s->back_starts ? s->back_starts[n] + 3 * n + 1 : 0;
-  int64_t n_back = is_back ? count : 0, n_light = count ? count : n * n;
-  team->partial = malloc(
-      n_sums * sizeof(double) + (3 * m + n_back) * sizeof(real) + (count + 2 * n) * sizeof(int32_t) +
-      ((width + 2) * n + n_light + 2 * s->n_cells) * sizeof(float));
-  if (!team->partial) return 0;
-  team->wide = (real *)(team->partial + n_sums);
-  team->weighed = (Weighed *)(team->wide + m);
-  team->back_values = (real *)(team->weighed + m);
-  team->basis = (float *)(team->back_values + n_back);
+  int64_t is_back = team->solve->is_transposed;
+  int64_t count = s->back_starts ? s->back_starts[n] : 0, n_light = count + 3 * n + 1;
+  team->partial = take(room, taken, 2 * width * team->n_chunks * sizeof(double));
+  team->wide = take(room, taken, m * sizeof(real));
+  team->basis = take(room, taken, (width + 2) * n * sizeof(float));
   team->one = team->basis + width * n;
   team->two = team->one + n;
-  team->sums = team->two + n;
+  team->sums = take(room, taken, 2 * s->n_cells * sizeof(float));
   team->coarse = team->sums + s->n_cells;
-  team->light = team->coarse + s->n_cells;
-  if (count) {
-    team->light_begins = (int32_t *)(team->light + n_light);
-    team->light_ends = team->light_begins + n;
-    team->light_columns = team->light_ends + n;
+  team->values = is_back ? s->back_values : s->values;
+  if (!count) {
+    team->light = take(room, taken, n * n * sizeof(float));
+    return;
   }
-  team->values = n_back ? team->back_values : is_back ? s->back_values : s->values;
-  return 1;
+  if (is_back) team->values = team->back_values = take(room, taken, count * sizeof(real));
+  team->share = take(room, taken, 2 * m * sizeof(float));
+  team->spread = team->share + m;
+  team->light = take(room, taken, n_light * sizeof(float));
+  team->light_columns = take(room, taken, n_light * sizeof(int32_t));
+  team->light_begins = take(room, taken, 2 * n * sizeof(int32_t));
+  team->light_ends = team->light_begins + n;
 }
 
 /* What the teams from `first` to `last` are there for. */
@@ -434,16 +448,18 @@ static void run_teams(const void *job, int64_t first, int64_t last) {
   }
 }
 
-/* Both systems, from where their x are; without memory outcomes stay as they were. */
-void nopg_solve_pair(const System *s, const Solve *q, const Solve *mu, int64_t n_threads) {
+/* Both systems, from where their x are, in a room of so many bytes as this returns; without
+ * a room that is all it does. */
+int64_t nopg_solve_pair(const System *s, const Solve *q, const Solve *mu, char *room,
+                        int64_t n_threads) {
   int64_t n_chunks = (s->n + CHUNK - 1) / CHUNK, each = n_threads / 2;
   each = each < MOST_THREADS ? each : MOST_THREADS;
   Team teams[] = {{.s = s, .solve = q, .wanted = each, .n_chunks = n_chunks},
                   {.s = s, .solve = mu, .wanted = each, .n_chunks = n_chunks}};
-  if (equip(&teams[0]) && equip(&teams[1]))
-    in_parts(run_teams, teams, 2, n_threads < 2 ? 1 : 2);
-  free(teams[0].partial);
-  free(teams[1].partial);
+  size_t taken = 0;
+  for (int i = 0; i < 2; i++) equip(&teams[i], room, &taken);
+  if (room) in_parts(run_teams, teams, 2, n_threads < 2 ? 1 : 2);
+  return taken;
 }
 
 /* Entries of P summed over cells, (n_cells, n_cells). */

@@ -4,7 +4,6 @@
  */
 #include "shared.h"
 
-#define LANES (int64_t)(16 / sizeof(real))
 #define TILE (4 * LANES)
 
 typedef struct {
@@ -18,9 +17,6 @@ typedef struct {
   real *room;                         /* (n_chunks, room_each), 2 TILE or more for each unit */
 } Perceptron;
 
-/* A tile is four of these: registers that any processor has. */
-typedef real Lanes __attribute__((vector_size(16), aligned(sizeof(real)), may_alias));
-
 /* The sum of `count` tiles x, each times its w, `step` apart, beside `first`. */
 static inline void combine(const Lanes *x, const real *w, int64_t count, int64_t step, real first,
                            Lanes *to) {
@@ -33,11 +29,6 @@ static inline void combine(const Lanes *x, const real *w, int64_t count, int64_t
     d += scale * x[3];
   }
   to[0] = a, to[1] = b, to[2] = c, to[3] = d;
-}
-
-static inline real sum_of(Lanes x) {
-  real total = x[0] + x[1];
-  return sizeof(real) == 8 ? total : total + (x[2 % LANES] + x[3 % LANES]);
 }
 
 /* What units say, (width, TILE) layer after layer: `at` has the states. */
