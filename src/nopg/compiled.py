@@ -67,11 +67,12 @@ def compiled_for(like: Tensor, package: str, name: str) -> Any:
 
 def packed(*fields: float | Tensor | None) -> bytes:
     """A structure for C: int64_t, double, pointers; whoever calls keeps the tensors."""
-    given: list[float] = []
+    kinds, given = "", list[float]()
     for field in fields:
-        if isinstance(field, Tensor):
+        kinds += "d" if isinstance(field, float) else "q"
+        if field is None or isinstance(field, int | float):
+            given.append(field or 0)
+        else:
             assert field.is_contiguous()
-            field = field.data_ptr()
-        given.append(0 if field is None else field)
-    kinds = ["d" if isinstance(field, float) else "q" for field in given]
-    return struct.pack("".join(kinds), *given)
+            given.append(field.data_ptr())
+    return struct.pack(kinds, *given)

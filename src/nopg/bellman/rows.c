@@ -33,30 +33,42 @@ static double softmax(real *x, int64_t k) {
   return peak + log(mass);
 }
 
-/* Kernel rows of a block: m of n_queries, k samples each, n_draws actions at each. */
+/* A block of rows: m of n_queries, k samples each. */
 typedef struct {
-  int64_t m, k, n_draws, d_a, n_queries;
-  int64_t is_complete;     /* `listed` is (d_a, k), the same for all */
-  int64_t is_own;          /* `precision` is (n_queries, d_a), else (d_a) */
-  const real *log_psi;     /* (m, k) */
-  const real *listed;      /* actions of the samples, (d_a, m, k) */
-  const int64_t *rows;     /* which queries these are, (m) */
-  const real *log_dropped; /* bound on the mass they do without, (m) */
-  const real *taken;       /* actions at the queries, (n_draws, n_queries, d_a) */
-  const real *precision;   /* one over twice a variance */
-  real *weights;           /* (n_draws, m, k) */
+  int64_t m, k, is_complete; /* `listed` is (d_a, k), the same for all */
+  const real *log_psi;       /* (m, k) */
+  const real *listed;        /* actions of the samples, (d_a, m, k) */
+  const int64_t *rows;       /* which queries these are, (m) */
+  const real *log_dropped;   /* bound on the mass they do without, (m) */
+} Block;
+
+/* Kernel rows of all blocks, n_draws actions at each query. */
+typedef struct {
+  int64_t n_rows, n_draws, d_a, n_queries;
+  int64_t is_own;       /* `precision` is (n_queries, d_a), else (d_a) */
+  const Block *blocks;
+  const real *taken;    /* actions at the queries, (n_draws, n_queries, d_a) */
+  const real *precision; /* one over twice a variance */
+  real *weights;        /* (n_draws, m, k), block after block */
   real *log_mass, *dropped; /* (n_draws, n_queries); share of what rows do without */
 } KernelRows;
 
 static void kernel_rows(const void *job, int64_t first, int64_t last) {
-  const KernelRows *b = job;
-  int64_t m = b->m, k = b->k, d_a = b->d_a;
-  for (int64_t i = first; i < last; i++)
-    for (int64_t draw = 0; draw < b->n_draws; draw++) {
-      int64_t row = b->rows[i], at = draw * b->n_queries + row;
-      real *w = b->weights + (draw * m + i) * k;
-      const real *a = b->taken + at * d_a;
-      const real *precision = b->precision + b->is_own * row * d_a;
+  const KernelRows *all = job;
+  const Block *b = all->blocks;
+  int64_t d_a = all->d_a, i = first;
+  real *weights = all->weights;
+  for (; first < last; first++, i++) {
+    for (; i >= b->m; b++) { /* where row number `first` is */
+      i -= b->m;
+      weights += all->n_draws * b->m * b->k;
+    }
+    int64_t m = b->m, k = b->k, row = b->rows[i];
+    for (int64_t draw = 0; draw < all->n_draws; draw++) {
+      int64_t at = draw * all->n_queries + row;
+      real *w = weights + (draw * m + i) * k;
+      const real *a = all->taken + at * d_a;
+      const real *precision = all->precision + all->is_own * row * d_a;
       memcpy(w, b->log_psi + i * k, k * sizeof(real));
       for (int64_t d = 0; d < d_a; d++) {
         const real *listed = b->listed + (b->is_complete ? d : d * m + i) * k;
@@ -65,13 +77,14 @@ static void kernel_rows(const void *job, int64_t first, int64_t last) {
           w[j] -= (listed[j] - there) * (listed[j] - there) * scale;
       }
       double log_mass = softmax(w, k);
-      b->log_mass[at] = log_mass;
-      b->dropped[at] = 1.0 / (1.0 + exp(log_mass - b->log_dropped[i]));
+      all->log_mass[at] = log_mass;
+      all->dropped[at] = 1.0 / (1.0 + exp(log_mass - b->log_dropped[i]));
     }
+  }
 }
 
 void nopg_kernel_rows(const KernelRows *rows, int64_t n_threads) {
-  in_parts(kernel_rows, rows, rows->m, n_threads);
+  in_parts(kernel_rows, rows, rows->n_rows, n_threads);
 }
 
 /* Covariances of q with the columns of x under sparse rows. */

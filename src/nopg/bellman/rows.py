@@ -17,6 +17,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from nopg.bellman.compiled_rows import Listing, listing
 from nopg.errors import ConfigError
 from nopg.kernels.neighbours import Block, complete_block, fixed_blocks, nearest_blocks
 from nopg.linalg.operators import DenseRows, LinearOperator, Pattern, SparseRows
@@ -61,7 +62,12 @@ class QueryRows:
             )
         return Pattern.stack([b.rows for b in self.blocks], columns, self.shape[1])
 
-    @property
+    @cached_property
+    def listing(self) -> Listing:
+        """The blocks as compiled code takes them, where actions are continuous."""
+        return listing(self.blocks, self.actions)
+
+    @cached_property
     def n_entries(self) -> int:
         """Stored weights of all rows together."""
         return sum(block.log_psi.numel() for block in self.blocks)

@@ -80,6 +80,8 @@ class Estimator:
     @classmethod
     def of(cls, problem: Problem, policy: Policy) -> Estimator:
         """The estimator for `policy` and every policy of the same family."""
+        for rows in (problem.next_rows, problem.initial_rows):  # once, and not in an update
+            _ = rows.actions, rows.pattern and rows.pattern.ends
         later = problem.responsibilities(policy, problem.next_rows)
         if problem.ranks is not None:
             later = ShardedResponsibilities(later, problem)
