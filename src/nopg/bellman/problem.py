@@ -10,6 +10,7 @@ import hashlib
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 import torch
@@ -146,7 +147,7 @@ class Problem:
         """Rows at any other states, listed by the same rule."""
         return list_rows(states, self.samples, self.bandwidths, self.config)
 
-    @property
+    @cached_property
     def possible_returns(self) -> tuple[float, float]:
         """What the lowest and the highest reward seen, earned for ever, come to."""
         r, horizon = self.samples.rewards, 1.0 / (1.0 - self.config.gamma)
