@@ -67,12 +67,8 @@ def compiled_for(like: Tensor, package: str, name: str) -> Any:
 
 def packed(*fields: float | Tensor | None) -> bytes:
     """A structure for C: int64_t, double, pointers; whoever calls keeps the tensors."""
-    kinds, given = "", list[float]()
-    for field in fields:
-        kinds += "d" if isinstance(field, float) else "q"
-        if field is None or isinstance(field, int | float):
-            given.append(field or 0)
-        else:
-            assert field.is_contiguous()
-            given.append(field.data_ptr())
+    kinds = "".join("d" if isinstance(field, float) else "q" for field in fields)
+    tensors = [field for field in fields if isinstance(field, Tensor)]
+    assert all(tensor.is_contiguous() for tensor in tensors)
+    given = [x.data_ptr() if isinstance(x, Tensor) else x or 0 for x in fields]
     return struct.pack(kinds, *given)

@@ -66,16 +66,16 @@ def test_kernel_rows(
     taken = normal(*([3] if kind == "draws" else []), n, d_a, **options)
     precisions = normal(*([n] if "own" in kind else []), d_a, **options).square()
     library, sizes, draws = compiled_rows.library_for(log_psi), [9, m - 9], taken.shape[:-2]
-    pieces = [part.split(sizes) for part in (rows, log_psi, block.log_dropped)]
+    pieces = [torch.split(part, sizes) for part in (rows, log_psi, block.log_dropped)]
     blocks = [Block(there, None, *beside) for there, *beside in zip(*pieces, strict=True)]
-    beside = [listed] * 2 if kind == "complete" else list(listed.split(sizes, dim=1))
+    beside = [listed] * 2 if kind == "complete" else list(torch.split(listed, sizes, dim=1))
     given = compiled_rows.listing(blocks, beside)
 
     def made() -> tuple[Tensor, Tensor, Tensor]:
         stacked = log_psi.new_empty((*draws, m, k)).view(-1)
         found = (stacked, *taken.new_zeros((2, *taken.shape[:-1])))
         compiled_rows.kernel_rows(library, given, taken, precisions, found)
-        parts = stacked.split([draws.numel() * size * k for size in sizes])
+        parts = torch.split(stacked, [draws.numel() * size * k for size in sizes])
         each = [part.view(*draws, -1, k) for part in parts]
         return (torch.cat(each, dim=-2), *found[1:])
 

@@ -6,7 +6,7 @@ Each function does for all blocks, one block, or one matrix, what a dozen calls 
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,19 +17,12 @@ from nopg.kernels.neighbours import Block
 from nopg.linalg.operators import SparseRows
 
 FEW = 20_000  # entries that are worth a thread of their own
+Listing = tuple[Tensor, list[Tensor]]  # blocks of rows as C takes them, and what these point to
 
 
 def library_for(like: Tensor) -> Any:
     """The functions of `rows.c` for tensors like this one, or None."""
     return compiled_for(like, "nopg.bellman", "rows.c")
-
-
-class Listing(NamedTuple):
-    """Blocks of rows as C takes them, and the tensors that these are made of."""
-
-    fields: Tensor
-    n_rows: int
-    kept: list[Tensor]
 
 
 def listing(blocks: Sequence[Block], actions: Sequence[Tensor]) -> Listing:
@@ -39,8 +32,7 @@ def listing(blocks: Sequence[Block], actions: Sequence[Tensor]) -> Listing:
         tensors = (block.log_psi, listed, block.rows, block.log_dropped)
         kept += [tensor.contiguous() for tensor in tensors]
         fields += packed(*block.log_psi.shape, len(block.rows) != listed.shape[1], *kept[-4:])
-    together = torch.frombuffer(bytearray(fields), dtype=torch.int64)
-    return Listing(together, sum(len(block.rows) for block in blocks), kept)
+    return torch.frombuffer(bytearray(fields), dtype=torch.int64), kept
 
 
 def kernel_rows(
@@ -54,9 +46,9 @@ def kernel_rows(
 ) -> None:
     """Softmax of log psi_j - sum_d precision_d (a_jd - a_d)^2."""
     n, d_a = taken.shape[-2:]
-    sizes = (given.n_rows, found[1].numel() // max(n, 1), d_a, n, precisions.ndim == 2)
-    tensors, n_entries = (given.fields, taken, precisions), found[0].numel()
-    _run(library.nopg_kernel_rows, sizes, tensors, found, n_entries)
+    n_rows = sum(len(rows) for rows in given[1][2::4])
+    sizes = (n_rows, found[1].numel() // max(n, 1), d_a, n, precisions.ndim == 2)
+    _run(library.nopg_kernel_rows, sizes, (given[0], taken, precisions), found, found[0].numel())
 
 
 def covariances(library: Any, operator: SparseRows, q: Tensor, x: Tensor) -> Tensor:
@@ -91,13 +83,9 @@ def matched_slopes(
 
 
 def _run(
-    function: Any,
-    sizes: tuple[float, ...],
-    given: tuple[Any, ...],
-    found: tuple[Tensor, ...],
-    n_entries: int,
+    function: Any, sizes: tuple[float, ...], given: tuple[Any, ...], found: Any, n_entries: int
 ) -> None:
-    """Call it with a structure of these fields."""
+    """Call it with a structure of these fields; so many entries say how many threads."""
     kept = [None if x is None else x.contiguous() for x in given]
     n_threads = min(torch.get_num_threads(), 1 + n_entries // FEW)
     function(packed(*sizes, *kept, *found), ctypes.c_int64(n_threads))

@@ -12,7 +12,6 @@ so the gradient of the objective (Eq. (10)) needs three sparse products and one
 backward pass through the policy, never a graph over the entries of P.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -89,14 +88,12 @@ def gaussian_weights(rows: QueryRows, actions: Tensor, variances: Tensor) -> Row
         return normalised(rows, [_logits(b.log_psi, *rest) for b, *rest in pieces])
     # One after the other, so that they need not be put together for a matrix.
     draws = actions.shape[:-2]
-    count = math.prod(draws)
-    stacked = actions.new_empty(count * rows.n_entries)
-    log_mass = actions.new_empty(actions.shape[:-1])
-    dropped = torch.empty_like(log_mass)
+    count, stacked = draws.numel(), actions.new_empty(draws.numel() * rows.n_entries)
+    log_mass, dropped = actions.new_empty((2, *actions.shape[:-1]))
     found = (stacked, log_mass, dropped)
     compiled_rows.kernel_rows(library, rows.listing, actions, scale, found)
     shapes = [block.log_psi.shape for block in rows.blocks]
-    parts = stacked.split([count * shape.numel() for shape in shapes])
+    parts = torch.split(stacked, [count * shape.numel() for shape in shapes])
     blocks = tuple(x.view(*draws, *shape) for x, shape in zip(parts, shapes, strict=True))
     return RowWeights(blocks, log_mass, dropped, stacked=None if draws else stacked)
 

@@ -12,6 +12,7 @@ as good. `CompiledSystem` makes both solves in one call of `solve.c`; without a 
 """
 
 import ctypes
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -42,7 +43,7 @@ class CoarseCells:
     sizes: Tensor  # samples in each group, (C,)
     starts: Tensor  # where each group begins among the members, (C + 1,) int32
     # Where solves have worked: the system takes longer to give new memory than they to fill it.
-    spare: list[Tensor] = field(default_factory=list, repr=False)
+    spare: list[Tensor] = field(default_factory=list, init=False, repr=False)
 
     @classmethod
     def of(cls, points: Tensor, n_entries: int) -> Self:
@@ -80,8 +81,7 @@ class CoarseCorrection:
     @classmethod
     def of(cls, sums: Tensor, gamma: float, cells: CoarseCells) -> Self | None:
         """M for a P whose entries are summed over cells, Z' P Z, (C, C)."""
-        # R P Z has rows that sum to at most one, so that I - gamma R P Z is strictly diagonally
-        # dominant and can always be inverted; None if P was no number.
+        # Rows of R P Z sum to at most one: diagonal dominance. None if P was no number.
         steps = (sums / cells.sizes[:, None]).to(PRECISION)  # R P Z
         one = torch.eye(len(sums), dtype=PRECISION)
         inverse: Tensor
@@ -157,10 +157,10 @@ class CompiledSystem:
         given, spare = (self._with(correction.cells, core), *solves), correction.cells.spare
         solve_pair = self._library.nopg_solve_pair
         solve_pair.restype, many = ctypes.c_int64, ctypes.c_int64(n_threads)
-        size = solve_pair(*given, None, many)
-        room = spare.pop() if spare else torch.empty(size, dtype=torch.uint8)
-        if len(room) < size:
-            room = torch.empty(size, dtype=torch.uint8)
+        room, size = torch.empty(0), solve_pair(*given, None, many)
+        with suppress(IndexError):  # another thread may have it
+            room = spare.pop()
+        room = room if room.nbytes >= size else torch.empty(size, dtype=torch.uint8)
         solve_pair(*given, ctypes.c_void_p(room.data_ptr()), many)
         spare[:] = [room]
         attempts = []

@@ -29,33 +29,28 @@ class Adam:
 
     def __init__(self, parameters: Sequence[Tensor], eps: float = EPS) -> None:
         self._parameters = list(parameters)  # changed in place
-        self._eps, self._step = eps, 0
-        # All numbers in one row: a call costs more than its arithmetic.
-        flat = torch.cat([p.detach().reshape(-1) for p in self._parameters])
-        self._mean, self._square, self._length = flat.new_zeros((3, len(flat)))
-
-    def _split(self, flat: Tensor) -> list[Tensor]:
-        """What belongs to each parameter, in its shape."""
-        parts = flat.split([p.numel() for p in self._parameters])
-        return [x.view_as(p) for x, p in zip(parts, self._parameters, strict=True)]
+        self._eps = eps
+        self._step = 0
+        self._means = [torch.zeros_like(p) for p in parameters]
+        self._squares = [torch.zeros_like(p) for p in parameters]
 
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor], rate: float) -> None:
         """Step upwards once: one gradient per parameter, with step size `rate`."""
         self._step += 1
-        gradient = torch.cat([g.reshape(-1) for g in gradients])
-        self._mean.lerp_(gradient, 1.0 - BETAS[0])
-        self._square.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1.0 - BETAS[1])
-        torch.sqrt(self._square, out=self._length)
-        self._length.div_(math.sqrt(1.0 - BETAS[1] ** self._step)).add_(self._eps)
-        ratio = (self._split(self._mean), self._split(self._length))
         unbiased = rate / (1.0 - BETAS[0] ** self._step)
-        torch._foreach_addcdiv_(self._parameters, *ratio, value=unbiased)
+        gradients, means, squares = list(gradients), self._means, self._squares
+        torch._foreach_lerp_(means, gradients, 1.0 - BETAS[0])
+        torch._foreach_mul_(squares, BETAS[1])
+        torch._foreach_addcmul_(squares, gradients, gradients, value=1.0 - BETAS[1])
+        lengths = torch._foreach_sqrt(squares)
+        torch._foreach_div_(lengths, math.sqrt(1.0 - BETAS[1] ** self._step))
+        torch._foreach_add_(lengths, self._eps)
+        torch._foreach_addcdiv_(self._parameters, means, lengths, value=unbiased)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything the next step depends on, beside the parameters."""
-        means, squares = self._split(self._mean), self._split(self._square)
-        return {"step": self._step, "means": means, "squares": squares}
+        return {"step": self._step, "means": self._means, "squares": self._squares}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from where another one's `state_dict` stood."""
@@ -64,6 +59,9 @@ class Adam:
         for name, moments in found.items():
             if [m.shape for m in moments] != shapes:
                 raise ValueError(f"Moments must have the parameters' shapes, {name} have not.")
-        for flat, moments in zip((self._mean, self._square), found.values(), strict=True):
-            flat.copy_(torch.cat([m.detach().reshape(-1) for m in moments]))
+        like = self._parameters
+        self._means, self._squares = (
+            [m.detach().clone().to(p) for m, p in zip(moments, like, strict=True)]
+            for moments in found.values()
+        )
         self._step = int(state_dict["step"])

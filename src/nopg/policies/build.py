@@ -1,6 +1,5 @@
 """Policies from plain numbers and text, and their perceptrons there and back."""
 
-import ctypes
 import itertools
 import math
 from collections.abc import Sequence
@@ -10,7 +9,6 @@ from typing import Any, Self
 import torch
 from torch import Generator, Tensor, nn
 
-from nopg.compiled import compiled_for, packed
 from nopg.errors import ConfigError, require_choice
 from nopg.policies.families import (
     CategoricalPolicy,
@@ -22,8 +20,6 @@ from nopg.policies.families import (
     Standardise,
 )
 
-Layers = list[tuple[Tensor, Tensor]]  # weight (width out, width in) and bias of each
-TILE, STATES = 16, 1024  # states that go through `perceptron.c` together, and add up slopes
 KINDS = ("deterministic", "stochastic", "discrete")
 
 
@@ -117,7 +113,7 @@ class Gain(nn.Module):
         return states * self.gain if self.gain.ndim == 1 else states @ self.gain.T
 
 
-def perceptron_layers(module: nn.Module) -> Layers:
+def perceptron_layers(module: nn.Module) -> list[tuple[Tensor, Tensor]]:
     """Weight (width out, width in) and bias of linear layers, if ReLU is between."""
     network = module.network if isinstance(module, NetworkPolicy) else module
     if isinstance(network, Gain):
@@ -139,13 +135,13 @@ class PerceptronPass:
     """What a policy says at some states, and what the way back needs of it.
 
     By hand it is a dozen calls where autograd makes a hundred, which cost more than the arithmetic
-    of a thousand states and fifty units; where there is a C compiler it is one call each way.
+    of a thousand states and fifty units.
     """
 
     outputs: tuple[Tensor, ...]
     policy: DeterministicPolicy | GaussianPolicy | CategoricalPolicy
-    states: Tensor  # (m, d_s)
-    layers: Layers
+    weights: list[Tensor]  # of each layer, (width out, width in)
+    inputs: list[Tensor]  # of each layer, (m, width in)
     raw: Tensor  # what the last one says, (m, width)
 
     @classmethod
@@ -160,25 +156,20 @@ class PerceptronPass:
         learned = [id(p) for p in policy.parameters() if p.requires_grad]
         if not layers or [id(p) for layer in layers for p in layer] != learned:
             return None
-        raw = _in_one_call(policy, layers, states)
-        if raw is None:
-            weight, bias = layers[-1]
-            raw = torch.addmm(bias, _inputs(policy, layers, states)[-1], weight.T)
-        return cls(policy.from_raw(raw), policy, states, layers, raw)
+        x = states if policy.standardise is None else policy.standardise(states)
+        inputs: list[Tensor] = []
+        for weight, bias in layers:
+            inputs.append(x.relu_() if inputs else x)
+            x = torch.addmm(bias, inputs[-1], weight.T)
+        return cls(policy.from_raw(x), policy, [weight for weight, _ in layers], inputs, x)
 
     @torch.no_grad()
     def vjp(self, slopes: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """Backwards: slopes by the outputs become slopes by the parameters."""
         slope, found = self._by_raw(slopes), list[Tensor]()
-        flat = _in_one_call(self.policy, self.layers, self.states, slope)
-        if flat is not None:
-            shapes = [p.shape for layer in self.layers for p in layer]
-            parts = flat.split([shape.numel() for shape in shapes])
-            return tuple(x.view(shape) for x, shape in zip(parts, shapes, strict=True))
-        inputs = _inputs(self.policy, self.layers, self.states)
-        for (weight, _), x in zip(self.layers[::-1], inputs[::-1], strict=True):
+        for weight, x in zip(self.weights[::-1], self.inputs[::-1], strict=True):
             found += [slope.sum(dim=0), slope.T @ x]
-            if x is not inputs[0]:
+            if x is not self.inputs[0]:
                 by_input = slope @ weight  # a mask would be three times as slow
                 slope = torch.ops.aten.threshold_backward(by_input, x, 0.0)
         return tuple(found[::-1])
@@ -196,35 +187,3 @@ class PerceptronPass:
             return slope
         s = torch.sigmoid(self.raw[:, k:])
         return torch.cat([slope, slopes[1] * policy.max_std * s * (1.0 - s)], dim=1)
-
-
-def _inputs(policy: NetworkPolicy, layers: Layers, states: Tensor) -> list[Tensor]:
-    """What each layer is given, (m, width in)."""
-    found = [states if policy.standardise is None else policy.standardise(states)]
-    for weight, bias in layers[:-1]:
-        found.append(torch.addmm(bias, found[-1], weight.T).relu_())
-    return found
-
-
-def _in_one_call(
-    policy: NetworkPolicy, layers: Layers, states: Tensor, slopes: Tensor | None = None
-) -> Tensor | None:
-    """What the last layer says, or slopes by all parameters from those by that; in C or None."""
-    library = compiled_for(states, "nopg.policies", "perceptron.c")
-    parameters = [p for layer in layers for p in layer]
-    if library is None or any(p.dtype != states.dtype or not p.is_contiguous() for p in parameters):
-        return None
-    m, widths = len(states), [layers[0][0].shape[1], *(len(bias) for _, bias in layers)]
-    n_chunks, room = -(-m // STATES), 2 * TILE * sum(widths)
-    n_parameters = sum(p.numel() for p in parameters)
-    found = states.new_empty((m, widths[-1]) if slopes is None else (n_chunks, n_parameters))
-    way = (found, None, None) if slopes is None else (None, slopes.contiguous(), found)
-    given = [torch.tensor(x) for x in (widths, [p.data_ptr() for p in parameters])]
-    first = policy.standardise
-    scales = (None, None) if first is None else (first.mean, first.std)
-    work, states = states.new_empty((n_chunks, room)), states.contiguous()
-    sizes = (m, len(layers), n_chunks, n_parameters, room)
-    n_threads = min(torch.get_num_threads(), n_chunks)
-    fields = packed(*sizes, *given, states, *scales, *way, work)
-    library.nopg_perceptron(fields, ctypes.c_int64(n_threads))
-    return found if slopes is None else found[0]
