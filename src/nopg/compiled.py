@@ -67,11 +67,8 @@ def compiled_for(like: Tensor, package: str, name: str) -> Any:
 
 def packed(*fields: float | Tensor | None) -> bytes:
     """A structure for C: int64_t, double, pointers; whoever calls keeps the tensors."""
-    given: list[float] = []
-    for field in fields:
-        if isinstance(field, Tensor):
-            assert field.is_contiguous()
-            field = field.data_ptr()
-        given.append(0 if field is None else field)
-    kinds = ["d" if isinstance(field, float) else "q" for field in given]
-    return struct.pack("".join(kinds), *given)
+    kinds = "".join("d" if isinstance(field, float) else "q" for field in fields)
+    tensors = [field for field in fields if isinstance(field, Tensor)]
+    assert all(tensor.is_contiguous() for tensor in tensors)
+    given = [x.data_ptr() if isinstance(x, Tensor) else x or 0 for x in fields]
+    return struct.pack(kinds, *given)

@@ -44,14 +44,33 @@ static inline real exp_of(real x) {
   const real round = ROUND;
   real y = x < LOWEST ? LOWEST : x;
   real shifted = y * (real)1.4426950408889634 + round, n = shifted - round, power;
-  real r = (y - n * LN2_HIGH) - n * LN2_LOW, p = terms[TERMS - 1];
-  for (int i = TERMS - 2; i >= 0; i--) p = p * r + terms[i];
+  real r = (y - n * LN2_HIGH) - n * LN2_LOW, r2 = r * r, r4 = r2 * r2;
+  /* Terms in fours, side by side: none waits for all before it. */
+  real p = (terms[4] + terms[5] * r) + (terms[6] + terms[7] * r) * r2;
+  if (TERMS > 8)
+    p += ((terms[8] + terms[9] * r) + (terms[10] + terms[11] * r) * r2 + terms[12] * r4) * r4;
+  p = (terms[0] + terms[1] * r) + (terms[2] + terms[3] * r) * r2 + p * r4;
   whole bits, zero;
   memcpy(&bits, &shifted, sizeof bits);
   memcpy(&zero, &round, sizeof zero);
   bits = (bits - zero + BIAS) << MANTISSA;
   memcpy(&power, &bits, sizeof power);
   return x < LOWEST ? 0 : p * power;
+}
+
+/* Registers that any processor has, for what compilers do not see by themselves. */
+typedef real Lanes __attribute__((vector_size(16), aligned(sizeof(real)), may_alias));
+typedef whole Bits __attribute__((vector_size(16)));
+#define LANES (int64_t)(16 / sizeof(real))
+
+static inline Lanes larger(Lanes a, Lanes b) {
+  Bits is_first = a > b;
+  return (Lanes)(((Bits)a & is_first) | ((Bits)b & ~is_first));
+}
+
+static inline real sum_of(Lanes x) {
+  real total = x[0] + x[1];
+  return sizeof(real) == 8 ? total : total + (x[2 % LANES] + x[3 % LANES]);
 }
 
 static inline real sum8(const real *a) {

@@ -65,13 +65,19 @@ def test_kernel_rows(
     listed = normal(d_a, 1 if kind == "complete" else m, k, **options)
     taken = normal(*([3] if kind == "draws" else []), n, d_a, **options)
     precisions = normal(*([n] if "own" in kind else []), d_a, **options).square()
-    library = compiled_rows.library_for(log_psi)
+    library, sizes, draws = compiled_rows.library_for(log_psi), [9, m - 9], taken.shape[:-2]
+    pieces = [torch.split(part, sizes) for part in (rows, log_psi, block.log_dropped)]
+    blocks = [Block(there, None, *beside) for there, *beside in zip(*pieces, strict=True)]
+    beside = [listed] * 2 if kind == "complete" else list(torch.split(listed, sizes, dim=1))
+    given = compiled_rows.listing(blocks, beside)
 
     def made() -> tuple[Tensor, Tensor, Tensor]:
-        weights = log_psi.new_empty((*taken.shape[:-2], m, k))
-        found = (weights, *taken.new_zeros((2, *taken.shape[:-1])))
-        compiled_rows.kernel_rows(library, block, listed, taken, precisions, found)
-        return found
+        stacked = log_psi.new_empty((*draws, m, k)).view(-1)
+        found = (stacked, *taken.new_zeros((2, *taken.shape[:-1])))
+        compiled_rows.kernel_rows(library, given, taken, precisions, found)
+        parts = torch.split(stacked, [draws.numel() * size * k for size in sizes])
+        each = [part.view(*draws, -1, k) for part in parts]
+        return (torch.cat(each, dim=-2), *found[1:])
 
     weights, log_mass, dropped = same_on_threads(made, monkeypatch)
     away = listed.double().permute(1, 2, 0) - taken.double()[..., rows, None, :]

@@ -198,3 +198,30 @@ def test_maps_that_are_only_multiplied_are_left_to_torch() -> None:
 
     assert CompiledSystem.of(Doubled(), GAMMA) is None
     assert CompiledSystem.of(DenseRows(torch.eye(3).half()), GAMMA) is None
+
+
+@pytest.mark.parametrize("rtol", [1e-2, 1e-10])
+def test_entries_that_steps_do_without_do_not_cost_accuracy(
+    rtol: float, generator: torch.Generator
+) -> None:
+    logits, _, following = drifting(1, generator)
+    logits[0] = 0.0  # one row of equal entries: none of them is small beside the others
+    columns = logits.topk(300).indices  # most entries of the others are next to nothing
+    values = torch.softmax(logits.gather(1, columns), dim=1)
+    P = torch.zeros_like(logits).scatter_(1, columns, values)
+    pattern = Pattern.stack([torch.arange(N)], [columns.to(torch.int32)], N)
+    system = DiscountedSystem(SparseRows(pattern, values.reshape(-1)), GAMMA)
+    cells = CoarseCells.of(following, values.numel())
+    assert system.compiled is not None
+    correction = system.compiled.correction(cells)
+    r, eps0 = torch.rand((2, N), dtype=torch.float64, generator=generator)
+    q, mu = solve_pair(system, r, eps0, SolverConfig(rtol=rtol), None, correction)
+    A = torch.eye(N, dtype=torch.float64) - GAMMA * P
+    for solved, matrix, b in ((q, A, r), (mu, A.T, eps0)):
+        left = b - matrix @ solved.value
+        assert float(left.norm()) <= rtol * float(b.norm())
+        torch.testing.assert_close(solved.residual, left, rtol=0.0, atol=1e-12)
+        assert solved.fallbacks == 0
+    again, _ = solve_pair(system, r, eps0, SolverConfig(rtol=rtol), None, correction)
+    assert torch.equal(again.value, q.value)  # in the room of the first
+    assert len(cells.spare) == 1

@@ -1,10 +1,11 @@
 """Rows and their slopes in compiled code: `rows.c`, where there is a C compiler.
 
-Each function does for one block, or one matrix, what a dozen calls of torch do in
+Each function does for all blocks, one block, or one matrix, what a dozen calls of torch do in
 `nadaraya_watson.py` and `newton.py`: the same to rounding.
 """
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from nopg.kernels.neighbours import Block
 from nopg.linalg.operators import SparseRows
 
 FEW = 20_000  # entries that are worth a thread of their own
+Listing = tuple[Tensor, list[Tensor]]  # blocks of rows as C takes them, and what these point to
 
 
 def library_for(like: Tensor) -> Any:
@@ -23,22 +25,30 @@ def library_for(like: Tensor) -> Any:
     return compiled_for(like, "nopg.bellman", "rows.c")
 
 
+def listing(blocks: Sequence[Block], actions: Sequence[Tensor]) -> Listing:
+    """Of blocks with actions of their samples, (d_a, m, k), or (d_a, 1, k) for all rows."""
+    fields, kept = b"", list[Tensor]()
+    for block, listed in zip(blocks, actions, strict=True):
+        tensors = (block.log_psi, listed, block.rows, block.log_dropped)
+        kept += [tensor.contiguous() for tensor in tensors]
+        fields += packed(*block.log_psi.shape, len(block.rows) != listed.shape[1], *kept[-4:])
+    return torch.frombuffer(bytearray(fields), dtype=torch.int64), kept
+
+
 def kernel_rows(
     library: Any,  # from `library_for`
-    block: Block,  # m of all queries, k samples each
-    listed: Tensor,  # actions of its samples, (d_a, m, k), or (d_a, 1, k) for all rows
+    given: Listing,
     taken: Tensor,  # actions at all queries, (n, d_a), or several, (draws, n, d_a)
     precisions: Tensor,  # one over twice the variances, (d_a,) or (n, d_a)
-    # To be written: weights of the block, ([draws,] m, k), and in the order of all queries the logs
-    # of their sums and the shares of what they drop, ([draws,] n).
+    # To be written: weights block after block, ([draws,] m, k) each, and in the order of all
+    # queries the logs of their sums and the shares of what they drop, ([draws,] n).
     found: tuple[Tensor, Tensor, Tensor],
 ) -> None:
     """Softmax of log psi_j - sum_d precision_d (a_jd - a_d)^2."""
-    (m, k), (n, d_a) = block.log_psi.shape, taken.shape[-2:]
-    shape = (m, k, found[1].numel() // max(n, 1), d_a, n)
-    flags = (listed.shape[1] != m, precisions.ndim == 2)
-    of_block = (block.log_psi, listed, block.rows, block.log_dropped)
-    _run(library.nopg_kernel_rows, (*shape, *flags), (*of_block, taken, precisions), found)
+    n, d_a = taken.shape[-2:]
+    n_rows = sum(len(rows) for rows in given[1][2::4])
+    sizes = (n_rows, found[1].numel() // max(n, 1), d_a, n, precisions.ndim == 2)
+    _run(library.nopg_kernel_rows, sizes, (given[0], taken, precisions), found, found[0].numel())
 
 
 def covariances(library: Any, operator: SparseRows, q: Tensor, x: Tensor) -> Tensor:
@@ -46,7 +56,7 @@ def covariances(library: Any, operator: SparseRows, q: Tensor, x: Tensor) -> Ten
     p, d = operator.pattern, x.shape[1]
     found = x.new_empty((p.shape[0], d))
     given = (operator.values, *p.ends, p.columns, q, x)
-    _run(library.nopg_covariances, (p.shape[0], d), given, (found,))
+    _run(library.nopg_covariances, (p.shape[0], d), given, (found,), len(p.columns))
     return found
 
 
@@ -58,7 +68,7 @@ def matched_rows(
     m, d, k = g.shape
     found = (g.new_empty((m, k)), g.new_empty((m, d + d * d_a + d_a)), *g.new_empty((3, m)))
     sizes, given = (m, k, d, d_a, accuracy), (*features, taken, start)
-    _run(library.nopg_matched_rows, sizes, given, found)
+    _run(library.nopg_matched_rows, sizes, given, found, m * k)
     return found
 
 
@@ -68,15 +78,14 @@ def matched_slopes(
     """What `newton.slopes_of` finds, of weights p; `columns`, (m, k), None for all samples."""
     (m, d, k), d_a = g.shape, len(h)
     slopes, given = g.new_empty((m, d_a)), (p, g, columns, state, q, h)
-    _run(library.nopg_matched_slopes, (m, k, d, d_a), given, (slopes,))
+    _run(library.nopg_matched_slopes, (m, k, d, d_a), given, (slopes,), m * k)
     return slopes
 
 
 def _run(
-    function: Any, sizes: tuple[float, ...], given: tuple[Any, ...], found: tuple[Tensor, ...]
+    function: Any, sizes: tuple[float, ...], given: tuple[Any, ...], found: Any, n_entries: int
 ) -> None:
-    """Call it with a structure of these fields; the first given has a number for each entry."""
+    """Call it with a structure of these fields; so many entries say how many threads."""
     kept = [None if x is None else x.contiguous() for x in given]
-    assert kept[0] is not None
-    n_threads = min(torch.get_num_threads(), 1 + kept[0].numel() // FEW)
+    n_threads = min(torch.get_num_threads(), 1 + n_entries // FEW)
     function(packed(*sizes, *kept, *found), ctypes.c_int64(n_threads))

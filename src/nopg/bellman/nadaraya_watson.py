@@ -12,7 +12,6 @@ so the gradient of the objective (Eq. (10)) needs three sparse products and one
 backward pass through the policy, never a graph over the entries of P.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -89,15 +88,14 @@ def gaussian_weights(rows: QueryRows, actions: Tensor, variances: Tensor) -> Row
         return normalised(rows, [_logits(b.log_psi, *rest) for b, *rest in pieces])
     # One after the other, so that they need not be put together for a matrix.
     draws = actions.shape[:-2]
-    stacked = actions.new_empty(math.prod(draws) * rows.n_entries)
-    log_mass = actions.new_empty(actions.shape[:-1])
-    dropped, blocks, begin = torch.empty_like(log_mass), [], 0
-    for block, listed in zip(rows.blocks, rows.actions, strict=True):
-        end = begin + math.prod(draws) * block.log_psi.numel()
-        blocks.append(stacked[begin:end].view(*draws, *block.log_psi.shape))
-        found, begin = (blocks[-1], log_mass, dropped), end
-        compiled_rows.kernel_rows(library, block, listed, actions, scale, found)
-    return RowWeights(tuple(blocks), log_mass, dropped, stacked=None if draws else stacked)
+    count, stacked = draws.numel(), actions.new_empty(draws.numel() * rows.n_entries)
+    log_mass, dropped = actions.new_empty((2, *actions.shape[:-1]))
+    found = (stacked, log_mass, dropped)
+    compiled_rows.kernel_rows(library, rows.listing, actions, scale, found)
+    shapes = [block.log_psi.shape for block in rows.blocks]
+    parts = torch.split(stacked, [count * shape.numel() for shape in shapes])
+    blocks = tuple(x.view(*draws, *shape) for x, shape in zip(parts, shapes, strict=True))
+    return RowWeights(blocks, log_mass, dropped, stacked=None if draws else stacked)
 
 
 def _logits(log_psi: Tensor, listed: Tensor, taken: Tensor, scale: Tensor) -> Tensor:

@@ -31,9 +31,8 @@ def search(
 ) -> tuple[Tensor, ...]:
     """Rows for one action per query, in bandwidths, (m, d_a)."""
     # Weights (m, k); states (m, d + d d_a + d_a): theta, its derivative by the actions, and these;
-    # the log of the mass, a bound on what is left in total variation, and the displacement that is
-    # left, (m,) each. The search begins at `start`, the states of rows of actions close by, or at
-    # the plain rows. A row is found when its Newton decrement is `accuracy`.
+    # the log of the mass, a bound on the total variation and the displacement left, (m,) each. From
+    # `start`, states of rows of actions close by, or plain rows, to a decrement of `accuracy`.
     (m, d, _), d_a = features.g.shape, taken.shape[1]
     plain = torch.cat([taken.new_zeros((m, d - d_a)), taken], dim=1)  # theta_0
     theta = plain.clone() if start is None else _predicted(start, taken)

@@ -10,6 +10,7 @@ import hashlib
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 import torch
@@ -50,15 +51,13 @@ class EstimatorConfig:
     policy_samples: int = 15  # actions per state for a policy's integral, N_pi
     # Draws per sample for the next-state integral, N_phi; 1 takes the kernel mean.
     next_state_samples: int = 1
-    # "quadrature" averages normalised rows (Definition 2) over nodes without noise; "paper" over
-    # random draws; "kernel-average" averages kernels first, as in the authors' release; "analytic"
-    # is its exact integral.
+    # "quadrature" averages normalised rows (Definition 2) over nodes without noise, "paper" over
+    # draws; "kernel-average" averages kernels, as the authors' release; "analytic" integrates them.
     stochastic: str = "quadrature"
     # Samples a row keeps: a number, None for all, or "auto": by `tolerance` for the paper's rows,
     # the 64 nearest for matched ones.
     neighbours: Neighbours = "auto"
-    # For "auto": the share of a row's mass that may be dropped, whatever the policy does inside the
-    # range of the actions.
+    # For "auto": share of a row's mass that may be dropped, for any action in the data's range.
     tolerance: float = 1e-6
     max_neighbours: int = 1024  # for "auto"; the certificate reports what this costs
 
@@ -86,14 +85,12 @@ class Problem:
     samples: Samples
     bandwidths: Bandwidths
     config: EstimatorConfig
-    # States where the policy is asked: N_phi next states of each sample one after the other, then
-    # the initial states, (n N_phi + B, d_s).
+    # Where the policy is asked: N_phi next states a sample, then initial ones, (n N_phi + B, d_s).
     queries: Tensor
     next_rows: QueryRows
     initial_rows: QueryRows
     ranks: Ranks | None = None  # processes that hold a range of the next states each
-    # Cells of where samples lead to, for the solves: a row of P depends on its next state alone.
-    # None with few samples, on a GPU, and where ranks share the rows.
+    # Cells of next states, for solves; None with few samples, on a GPU, and on several ranks.
     coarse: CoarseCells | None = None
 
     @classmethod
@@ -103,8 +100,7 @@ class Problem:
         initial_states: Tensor,  # draws from mu_0, (B, d_s)
         bandwidths: Bandwidths,  # kernel bandwidths
         config: EstimatorConfig,  # how integrals are taken
-        # Source of the next-state draws. They are drawn once: the lists stay valid, and J becomes a
-        # smooth function of the policy.
+        # Of next-state draws, made once: lists stay valid, and J is smooth in the policy.
         generator: Generator,
         # Processes to share the next states with; all of them call this with the same data.
         ranks: Ranks | None = None,
@@ -146,7 +142,7 @@ class Problem:
         """Rows at any other states, listed by the same rule."""
         return list_rows(states, self.samples, self.bandwidths, self.config)
 
-    @property
+    @cached_property
     def possible_returns(self) -> tuple[float, float]:
         """What the lowest and the highest reward seen, earned for ever, come to."""
         r, horizon = self.samples.rewards, 1.0 / (1.0 - self.config.gamma)
@@ -253,9 +249,8 @@ def _fingerprint(
 
 def _action_span(samples: Samples, bandwidths: Bandwidths) -> float:
     """How much, in log kernel, the action can set two samples apart."""
-    # A sample that loses by more than this plus the margin in the state kernel loses
-    # for every action in the range of the data. Thresholds on the state kernel alone
-    # can be totally wrong when the action kernel is narrow.
+    # A sample that loses by more than this plus the margin in the state kernel loses for every
+    # action in the data's range. Alone that kernel is totally wrong if that of actions is narrow.
     if samples.n_actions:
         return float(-log_label_similarity(samples.n_actions, bandwidths.action[0]).min())
     span = samples.actions.amax(dim=0) - samples.actions.amin(dim=0)

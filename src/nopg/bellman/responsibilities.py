@@ -167,8 +167,7 @@ class IntegratedResponsibilities(Responsibilities):
         for weights, actions in zip(found.weights, parts, strict=True):
             slope = self.model.draw_slopes(weights, q)
             if self.averages_kernels:
-                # The share of a draw grows with its kernel mass, and moving the
-                # action moves that mass: (E_k q - v) d log mass / d a.
+                # Shares grow with kernel mass, which actions move: (E_k q - v) d log mass / d a.
                 blocks = enumerate(weights.blocks)
                 values = [(W * self.rows.beside(b, q)).sum(dim=-1) for b, W in blocks]
                 better = self.rows.gather(values) - v
@@ -186,8 +185,7 @@ class IntegratedResponsibilities(Responsibilities):
 
 def quadrature(count: int, d_a: int) -> Nodes:
     """Nodes for about `count` evaluations a state, without noise where that can be."""
-    # A product of Gauss-Hermite rules with two nodes or more a dimension; where `count` is too
-    # small for that, draws in pairs of opposite sign, which integrate odd functions exactly.
+    # Gauss-Hermite rules, two nodes a dimension or more; or pairs of draws, exact if it is odd.
     per_dimension = int(count ** (1.0 / d_a) + 1e-9)
     if per_dimension >= 2 or count == 1:
         return partial(_product_rule, per_dimension=per_dimension)
@@ -241,9 +239,8 @@ def mixed(
     rows: QueryRows, parts: Sequence[RowWeights], shares: Tensor, outputs: Outputs
 ) -> tuple[LinearOperator, Tensor, Outputs, Tensor | None]:
     """Rows of several actions averaged, with a share of each at each query, (k, m)."""
-    # Shares of one query sum to one, so the result is normalised too; and since the
-    # distance of an average is at most the average distance, so is `dropped`. What
-    # comes is what `PolicyRows` begins with; a part is one action or a few of them.
+    # Shares of a query sum to one: rows stay normalised, and `dropped` a bound, as a distance of
+    # averages is at most the average. `PolicyRows` begins so; a part is one action or a few.
     m = rows.shape[0]
     pieces = torch.split(shares, [part.dropped.numel() // m for part in parts])
     blocks = []

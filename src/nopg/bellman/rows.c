@@ -13,14 +13,16 @@
 
 /* Softmax of k logits in place; the log of their sum. */
 static double softmax(real *x, int64_t k) {
-  real top[8], total[8] = {0}, rest = 0;
+  real total[8] = {0}, rest = 0, peak = x[0];
   int64_t j = 0;
-  for (int l = 0; l < 8; l++) top[l] = x[0];
-  for (; j + 8 <= k; j += 8)
-    for (int l = 0; l < 8; l++) top[l] = x[j + l] > top[l] ? x[j + l] : top[l];
-  for (; j < k; j++) top[0] = x[j] > top[0] ? x[j] : top[0];
-  for (int l = 1; l < 8; l++) top[0] = top[l] > top[0] ? top[l] : top[0];
-  real peak = top[0];
+  Lanes top[] = {peak - (Lanes){0}, peak - (Lanes){0}};
+  for (; j + 2 * LANES <= k; j += 2 * LANES) {
+    top[0] = larger(*(Lanes *)(x + j), top[0]);
+    top[1] = larger(*(Lanes *)(x + j + LANES), top[1]);
+  }
+  for (; j < k; j++) peak = x[j] > peak ? x[j] : peak;
+  top[0] = larger(top[0], top[1]);
+  for (int l = 0; l < LANES; l++) peak = top[0][l] > peak ? top[0][l] : peak;
   for (j = 0; j < k; j++) x[j] = exp_of(x[j] - peak);
   for (j = 0; j + 8 <= k; j += 8)
     for (int l = 0; l < 8; l++) total[l] += x[j + l];
@@ -31,30 +33,42 @@ static double softmax(real *x, int64_t k) {
   return peak + log(mass);
 }
 
-/* Kernel rows of a block: m of n_queries, k samples each, n_draws actions at each. */
+/* A block of rows: m of n_queries, k samples each. */
 typedef struct {
-  int64_t m, k, n_draws, d_a, n_queries;
-  int64_t is_complete;     /* `listed` is (d_a, k), the same for all */
-  int64_t is_own;          /* `precision` is (n_queries, d_a), else (d_a) */
-  const real *log_psi;     /* (m, k) */
-  const real *listed;      /* actions of the samples, (d_a, m, k) */
-  const int64_t *rows;     /* which queries these are, (m) */
-  const real *log_dropped; /* bound on the mass they do without, (m) */
-  const real *taken;       /* actions at the queries, (n_draws, n_queries, d_a) */
-  const real *precision;   /* one over twice a variance */
-  real *weights;           /* (n_draws, m, k) */
+  int64_t m, k, is_complete; /* `listed` is (d_a, k), the same for all */
+  const real *log_psi;       /* (m, k) */
+  const real *listed;        /* actions of the samples, (d_a, m, k) */
+  const int64_t *rows;       /* which queries these are, (m) */
+  const real *log_dropped;   /* bound on the mass they do without, (m) */
+} Block;
+
+/* Kernel rows of all blocks, n_draws actions at each query. */
+typedef struct {
+  int64_t n_rows, n_draws, d_a, n_queries;
+  int64_t is_own;       /* `precision` is (n_queries, d_a), else (d_a) */
+  const Block *blocks;
+  const real *taken;    /* actions at the queries, (n_draws, n_queries, d_a) */
+  const real *precision; /* one over twice a variance */
+  real *weights;        /* (n_draws, m, k), block after block */
   real *log_mass, *dropped; /* (n_draws, n_queries); share of what rows do without */
 } KernelRows;
 
 static void kernel_rows(const void *job, int64_t first, int64_t last) {
-  const KernelRows *b = job;
-  int64_t m = b->m, k = b->k, d_a = b->d_a;
-  for (int64_t i = first; i < last; i++)
-    for (int64_t draw = 0; draw < b->n_draws; draw++) {
-      int64_t row = b->rows[i], at = draw * b->n_queries + row;
-      real *w = b->weights + (draw * m + i) * k;
-      const real *a = b->taken + at * d_a;
-      const real *precision = b->precision + b->is_own * row * d_a;
+  const KernelRows *all = job;
+  const Block *b = all->blocks;
+  int64_t d_a = all->d_a, i = first;
+  real *weights = all->weights;
+  for (; first < last; first++, i++) {
+    for (; i >= b->m; b++) { /* where row number `first` is */
+      i -= b->m;
+      weights += all->n_draws * b->m * b->k;
+    }
+    int64_t m = b->m, k = b->k, row = b->rows[i];
+    for (int64_t draw = 0; draw < all->n_draws; draw++) {
+      int64_t at = draw * all->n_queries + row;
+      real *w = weights + (draw * m + i) * k;
+      const real *a = all->taken + at * d_a;
+      const real *precision = all->precision + all->is_own * row * d_a;
       memcpy(w, b->log_psi + i * k, k * sizeof(real));
       for (int64_t d = 0; d < d_a; d++) {
         const real *listed = b->listed + (b->is_complete ? d : d * m + i) * k;
@@ -63,13 +77,14 @@ static void kernel_rows(const void *job, int64_t first, int64_t last) {
           w[j] -= (listed[j] - there) * (listed[j] - there) * scale;
       }
       double log_mass = softmax(w, k);
-      b->log_mass[at] = log_mass;
-      b->dropped[at] = 1.0 / (1.0 + exp(log_mass - b->log_dropped[i]));
+      all->log_mass[at] = log_mass;
+      all->dropped[at] = 1.0 / (1.0 + exp(log_mass - b->log_dropped[i]));
     }
+  }
 }
 
 void nopg_kernel_rows(const KernelRows *rows, int64_t n_threads) {
-  in_parts(kernel_rows, rows, rows->m, n_threads);
+  in_parts(kernel_rows, rows, rows->n_rows, n_threads);
 }
 
 /* Covariances of q with the columns of x under sparse rows. */
@@ -85,17 +100,29 @@ static void covariances(const void *job, int64_t first, int64_t last) {
   const Covariances *c = job;
   int64_t d = c->d;
   for (int64_t i = first; i < last; i++) {
-    double mean = 0.0, total[d]; /* the mean beyond the first: less is lost to rounding */
-    double first_q = c->begins[i] < c->ends[i] ? c->q[c->columns[c->begins[i]]] : 0.0;
-    for (int64_t e = c->begins[i]; e < c->ends[i]; e++)
-      mean += c->values[e] * (c->q[c->columns[e]] - first_q);
-    for (int64_t a = 0; a < d; a++) total[a] = 0.0;
-    for (int64_t e = c->begins[i]; e < c->ends[i]; e++) {
-      const real *x = c->x + c->columns[e] * d;
-      double moved = c->values[e] * (c->q[c->columns[e]] - first_q - mean);
-      for (int64_t a = 0; a < d; a++) total[a] += moved * x[a];
-    }
-    for (int64_t a = 0; a < d; a++) c->found[i * d + a] = total[a];
+    /* About the first q, and then the mean: less is lost to rounding. */
+    int64_t begin = c->begins[i], end = c->ends[i];
+    double origin = begin < end ? c->q[c->columns[begin]] : 0.0, mean = 0.0;
+    for (int64_t a = 0; a < d; a++) c->found[i * d + a] = 0;
+    for (int pass = 0; pass < 2; pass++, origin += mean)
+      for (int64_t start = begin; start < end; start += CHUNK) {
+        int64_t count = end - start < CHUNK ? end - start : CHUNK, whole_fours = count & ~3;
+        const int32_t *columns = c->columns + start;
+        double moved[CHUNK], sum[4] = {0};
+        for (int64_t j = 0; j < count; j++)
+          moved[j] = c->values[start + j] * (c->q[columns[j]] - origin);
+        for (int64_t j = 0; !pass && j < whole_fours; j += 4)
+          for (int l = 0; l < 4; l++) sum[l] += moved[j + l];
+        for (int64_t j = whole_fours; !pass && j < count; j++) sum[0] += moved[j];
+        mean += (sum[0] + sum[1]) + (sum[2] + sum[3]);
+        for (int64_t a = 0; pass && a < d; a++) {
+          double total[4] = {0};
+          for (int64_t j = 0; j < whole_fours; j += 4)
+            for (int l = 0; l < 4; l++) total[l] += moved[j + l] * c->x[columns[j + l] * d + a];
+          for (int64_t j = whole_fours; j < count; j++) total[0] += moved[j] * c->x[columns[j] * d + a];
+          c->found[i * d + a] += (total[0] + total[1]) + (total[2] + total[3]);
+        }
+      }
   }
 }
 

@@ -1,11 +1,10 @@
 """Query rows: which samples a state listens to, and what a row model makes of them.
 
-`QueryRows` is the part of responsibilities that no policy changes: for m query states, the samples
-each one listens to, their state kernels and their actions. A `RowModel` maps the action taken at
-each query to weights over these samples, and knows the way back: how the mean of q under a row
-moves with the action. It is the one thing a new kind of rows has to say; the Bellman equation, its
-certificate, its gradient and everything that is asked of it are the same whatever the rows are.
-`nadaraya_watson` has the paper's, `matched` those whose mean is the query.
+`QueryRows` is what no policy changes: for m query states, the samples each one listens to, their
+state kernels and actions. A `RowModel` maps the action taken at each query to weights over these
+samples, and knows the way back: how the mean of q under a row moves with the action. It is all that
+a new kind of rows has to say. `nadaraya_watson` has the paper's, `matched` those whose mean is the
+query.
 """
 
 from abc import ABC, abstractmethod
@@ -17,6 +16,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from nopg.bellman.compiled_rows import Listing, listing
 from nopg.errors import ConfigError
 from nopg.kernels.neighbours import Block, complete_block, fixed_blocks, nearest_blocks
 from nopg.linalg.operators import DenseRows, LinearOperator, Pattern, SparseRows
@@ -61,7 +61,12 @@ class QueryRows:
             )
         return Pattern.stack([b.rows for b in self.blocks], columns, self.shape[1])
 
-    @property
+    @cached_property
+    def listing(self) -> Listing:
+        """The blocks as compiled code takes them, where actions are continuous."""
+        return listing(self.blocks, self.actions)
+
+    @cached_property
     def n_entries(self) -> int:
         """Stored weights of all rows together."""
         return sum(block.log_psi.numel() for block in self.blocks)
@@ -77,8 +82,7 @@ class QueryRows:
 
     def rescaled(self, factor: float) -> Self:
         """The same lists with every state bandwidth times `factor`."""
-        # A Gaussian of width c h is the 1 / c^2-th power of one of width h, and so is the bound on
-        # each sample a row drops.
+        # A Gaussian of width c h is the 1 / c^2-th power of one of width h; so are dropped samples.
         power, blocks = factor**-2, []
         for block in self.blocks:
             farthest = block.log_psi.amin(dim=1)
@@ -114,8 +118,7 @@ class QueryRows:
 
     def reach(self, samples: Tensor) -> Tensor:
         """How far rows listen in each column of the samples (n, d_s), (d_s,)."""
-        # The root of the mean square distance, weighted by state kernels: a bandwidth where samples
-        # are dense, their spacing where they are not. Some 250 rows say.
+        # Root mean square under state kernels, of some 250 rows: bandwidths, or samples' spacing.
         squares, count = torch.zeros_like(samples[0]), 0
         for block in self.blocks:
             some = slice(None, None, 1 + self.shape[0] // 250)
@@ -168,13 +171,11 @@ class RowWeights:
 
     blocks: tuple[Tensor, ...]  # ([k,] m_b, k_b) each; each row sums to one
     log_mass: Tensor  # log of the kernel mass a row kept, ([k,] m)
-    # Largest total-variation distance to the row that was meant, ([k,] m): what truncation can have
-    # cost, or an iteration that stopped early.
+    # Most total variation from the row meant, ([k,] m): by truncation, or by stopping early.
     dropped: Tensor
     # |mean of the row - query| in bandwidths, ([k,] m), where the model controls it.
     displacement: Tensor | None = None
-    # What the row model needs for the way back, and as a start for rows of actions close by, ([k,]
-    # m, ...).
+    # For the way back, and where rows of actions close by may start, ([k,] m, ...).
     state: Tensor | None = None
     stacked: Tensor | None = None  # all blocks one after the other, where they lie so
 
@@ -217,8 +218,7 @@ def require_labels(log_similarity: Tensor | None) -> Tensor:
 def normalised(rows: QueryRows, logits: Sequence[Tensor]) -> RowWeights:
     """Softmax block by block: rows sum to one however far the query is."""
     blocks = tuple(torch.softmax(block_logits, dim=-1) for block_logits in logits)
-    # A logit less the log of its weight is the log of the mass, whichever it is; the largest weight
-    # is at least 1 / k, so that its log is safe.
+    # A logit less the log of its weight is that of the mass; safe of the largest, at least 1 / k.
     peaks = [block_logits.amax(dim=-1) for block_logits in logits]
     log_mass = rows.gather(peaks) - rows.gather([weights.amax(dim=-1) for weights in blocks]).log()
     # Dropped mass T, kept mass Z: the share T / (T + Z), without overflow.

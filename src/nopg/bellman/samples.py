@@ -78,8 +78,7 @@ class Samples:
 
     def _in_space(self) -> Self:
         """The same samples, those close in space close in memory."""
-        # A product with P gathers from neighbours of each row: in this order they share cache
-        # lines, which halves its time on a GPU.
+        # Products with P gather from neighbours: they share cache lines so, half the time on a GPU.
         spread = self.states.std(dim=0)
         scaled = self.states / torch.where(spread > 0, spread, torch.ones_like(spread))
         order = spatial_order(scaled)
@@ -151,8 +150,7 @@ class ArcCoordinates:
 
 def state_offsets(rows: QueryRows, samples: Tensor, bandwidths: Tensor) -> list[Tensor]:
     """Offsets of the listed samples from their queries, in bandwidths."""
-    # They come block by block, (m_b, k_b, d), with one column for each pair on a circle, within
-    # which the bandwidths, (d_s,), are equal.
+    # Block by block, (m_b, k_b, d), one column for each circle, whose bandwidths are equal.
     arcs = ArcCoordinates.of(samples)
     here, there = arcs.places(rows.queries), arcs.places(samples)
     widths, found = arcs.widths(bandwidths), []

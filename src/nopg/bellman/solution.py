@@ -80,6 +80,8 @@ class Estimator:
     @classmethod
     def of(cls, problem: Problem, policy: Policy) -> Estimator:
         """The estimator for `policy` and every policy of the same family."""
+        for rows in (problem.next_rows, problem.initial_rows):  # once, and not in an update
+            _ = rows.actions, rows.pattern and rows.pattern.ends
         later = problem.responsibilities(policy, problem.next_rows)
         if problem.ranks is not None:
             later = ShardedResponsibilities(later, problem)
@@ -156,14 +158,12 @@ class BellmanSolution:
         # Sums are rounded too: a few units in the last place of their largest terms.
         scale = float(mu.value.abs().sum()) * max(-low, high)
         rounding = 16.0 * torch.finfo(mu.value.dtype).eps * scale
-        # Unvisited rows do not count. The bound wants the exact visitation; the solved one is off
-        # by at most the last term.
+        # Unvisited rows do not count; the solved visitation is off by at most the last term.
         visits = self.transition.spread(mu.value.clamp(min=0.0))
         mass = gamma * float(visits @ delta) + float(self.at_initial.dropped.mean())
         mass += gamma * most * res_mu / (1.0 - gamma)
-        # Two bounds hold on the span of the complete equation's q: one from the rewards
-        # alone, and one from the solved q~ and the distance ||q - q~||_inf <= gamma /
-        # (1 - gamma) max_i delta_i span(q~) that truncation can put between the two.
+        # Two bounds hold on the span of the complete equation's q: by rewards alone, and by the
+        # solved q~, as ||q - q~||_inf <= gamma / (1 - gamma) max_i delta_i span(q~).
         least, largest = problem.possible_returns
         solved = high - low + 2.0 * res_q * horizon
         span = min(largest - least, solved * (1.0 + 2.0 * gamma * horizon * most))
@@ -172,8 +172,7 @@ class BellmanSolution:
 
     def output_gradients(self) -> tuple[Tensor, ...]:
         """dJ with respect to the policy's outputs at the queries, Eq. (10)."""
-        # The first term of the equation comes from the initial states, with weight 1 / B each; the
-        # second from the next states, with weight gamma mu_i.
+        # Its first term is that of initial states, weight 1 / B each; the second has gamma mu_i.
         q, gamma = self.q.value, self.estimator.problem.config.gamma
         visits = gamma * self.transition.spread(self.mu.value)
         estimator, ranks = self.estimator, self.estimator.problem.ranks

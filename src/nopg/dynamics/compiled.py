@@ -160,12 +160,15 @@ def process_fields(process: ProcessArrays) -> dict[str, Any]:
         offsets.append(-0.5 * np.square(scaled).sum(axis=1))
         for one, row in zip(weights, given, strict=True):
             one.append(np.concatenate([row, np.zeros(n - k)]))
+    n_waves = process.frequencies.shape[2]
+    waves = process.frequencies.reshape(len(counts), d, n_waves // LANES, LANES)
     return process._asdict() | {
         "d_z": d,
         "q": q,
         "n_draws": n_draws,
         "n_curved": len(counts),
-        "n_waves": process.frequencies.shape[2],
+        "n_waves": n_waves,
+        "frequencies": waves.swapaxes(1, 2),
         "target": process.curved,
         "count": counts,
         "points": _joined(points),

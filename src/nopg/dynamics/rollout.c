@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define LANES 8
+#define TOGETHER 4 /* paths that are predicted side by side */
 #define NEAR 40.0 /* e^-40 is less than the last bit of 1 */
 #if defined(__AVX512F__)
 #define WIDE 8
@@ -39,7 +40,7 @@ typedef struct {
   const double *points;          /* of each target (count / LANES, d, LANES), scaled */
   const double *offsets;         /* of each target (count), -|point|^2 / 2 */
   const double *weights;         /* of each draw and target (count) */
-  const double *frequencies;     /* of each target (d, n_waves) */
+  const double *frequencies;     /* of each target (n_waves / LANES, d, LANES) */
   const double *phases;          /* (n_curved, n_waves) */
   const double *wave_weights;    /* (n_draws, n_curved, n_waves) */
   /* Noise; log_std is (2 d + 1, d_p), null without noise. */
@@ -210,47 +211,56 @@ static void fill(const Model *m, const double *state, const double *action,
   }
 }
 
-/* The mean of a Gaussian process, or a draw: linear part, kernels and waves. */
-static void predict(const Model *m, int64_t draw, const double *input, double *out,
-                    double *z, double *scaled) {
-  int64_t d = m->d_z, q = m->q, n_kernels = 0;
-  const double *linear = m->linear + draw * (1 + d) * q;
-  for (int64_t i = 0; i < d; i++) z[i] = (input[i] - m->centre[i]) * m->factor[i];
-  memcpy(out, linear, q * sizeof(double));
-  for (int64_t i = 0; i < d; i++)
-    for (int64_t j = 0; j < q; j++) out[j] += z[i] * linear[(1 + i) * q + j];
+/* Sums of z times (d, LANES) columns x, of each of `count` paths added to its e. */
+static inline __attribute__((always_inline)) void along(int count, int64_t d, const double *z,
+                                                        int64_t width, const double *x, vec *e) {
+  for (int64_t i = 0; i < d; i++) {
+    vec there = load(x + i * LANES);
+    for (int k = 0; k < count; k++) e[k] = plus_times(e[k], z[k * width + i], there);
+  }
+}
+
+/* The mean of a Gaussian process, or a draw: linear part, kernels and waves. Of `count`
+ * paths side by side, `width` apart: what they share is read once for all. */
+static inline __attribute__((always_inline)) void predict(const Model *m, const int count,
+                                                          const int64_t *draw, int64_t width,
+                                                          const double *input, double *out,
+                                                          double *z, double *scaled) {
+  int64_t d = m->d_z, q = m->q, n_kernels = 0, done = 0, n_waves = m->n_waves;
   for (int64_t c = 0; c < m->n_curved; c++) n_kernels += m->count[c];
-  const double *points = m->points, *offsets = m->offsets;
-  const double *weights = m->weights + draw * n_kernels;
+  for (int k = 0; k < count; k++) {
+    const double *linear = m->linear + draw[k] * (1 + d) * q;
+    double *at = z + k * width, *to = out + k * width;
+    for (int64_t i = 0; i < d; i++) at[i] = (input[k * width + i] - m->centre[i]) * m->factor[i];
+    memcpy(to, linear, q * sizeof(double));
+    for (int64_t i = 0; i < d; i++)
+      for (int64_t j = 0; j < q; j++) to[j] += at[i] * linear[(1 + i) * q + j];
+  }
   for (int64_t c = 0; c < m->n_curved; c++) {
     int64_t n = m->count[c];
-    double half = 0.0;
-    for (int64_t i = 0; i < d; i++) {
-      scaled[i] = z[i] * m->inverse_scales[c * d + i];
-      half += 0.5 * scaled[i] * scaled[i];
+    double half[TOGETHER] = {0};
+    vec total[TOGETHER] = {0}, e[TOGETHER];
+    for (int k = 0; k < count; k++)
+      for (int64_t i = 0; i < d; i++) {
+        double one = scaled[k * width + i] = z[k * width + i] * m->inverse_scales[c * d + i];
+        half[k] += 0.5 * one * one;
+      }
+    for (int64_t j = done; j < done + n; j += LANES) {
+      for (int k = 0; k < count; k++) e[k] = plus(load(m->offsets + j), -half[k]);
+      along(count, d, scaled, width, m->points + j * d, e);
+      for (int k = 0; k < count; k++)
+        total[k] = plus_product(total[k], load(m->weights + draw[k] * n_kernels + j), exp_of(e[k]));
     }
-    vec total = {0};
-    for (int64_t j = 0; j < n; j += LANES) {
-      vec e = plus(load(offsets + j), -half);
-      for (int64_t i = 0; i < d; i++)
-        e = plus_times(e, scaled[i], load(points + j * d + i * LANES));
-      total = plus_product(total, load(weights + j), exp_of(e));
-    }
-    points += d * n;
-    offsets += n;
-    weights += n;
-    if (m->n_waves) {
-      const double *f = m->frequencies + c * d * m->n_waves;
-      const double *phases = m->phases + c * m->n_waves;
-      const double *w = m->wave_weights + (draw * m->n_curved + c) * m->n_waves;
-      for (int64_t j = 0; j < m->n_waves; j += LANES) {
-        vec e = load(phases + j);
-        for (int64_t i = 0; i < d; i++)
-          e = plus_times(e, z[i], load(f + i * m->n_waves + j));
-        total = plus_product(total, load(w + j), cos_of(e));
+    done += n;
+    for (int64_t j = c * n_waves; j < (c + 1) * n_waves; j += LANES) {
+      for (int k = 0; k < count; k++) e[k] = load(m->phases + j);
+      along(count, d, z, width, m->frequencies + j * d, e);
+      for (int k = 0; k < count; k++) {
+        const double *w = m->wave_weights + draw[k] * m->n_curved * n_waves + j;
+        total[k] = plus_product(total[k], load(w), cos_of(e[k]));
       }
     }
-    out[m->target[c]] += sum(total);
+    for (int k = 0; k < count; k++) out[k * width + m->target[c]] += sum(total[k]);
   }
 }
 
@@ -362,41 +372,53 @@ int nopg_rollout(const Model *m, const Policies *a, int64_t first, int64_t last,
   int64_t width = m->d_z + m->q + 4 * LANES;
   for (int64_t l = 0; a->widths && l <= a->n_layers; l++)
     width = a->widths[l] > width ? a->widths[l] : width;
-  double *memory = malloc((6 * width + m->n_points) * sizeof(double));
+  double *memory = malloc(((4 * TOGETHER + 2) * width + m->n_points) * sizeof(double));
   if (!memory) return 1;
-  double *input = memory, *out = memory + width, *z = memory + 2 * width;
-  double *scaled = memory + 3 * width, *one = memory + 4 * width;
-  double *two = memory + 5 * width, *scores = memory + 6 * width;
-  int64_t per_draw = n_paths / m->n_draws;
-  for (int64_t b = first; b < last; b++) {
+  double *inputs = memory, *outs = inputs + TOGETHER * width, *z = outs + TOGETHER * width;
+  double *scaled = z + TOGETHER * width, *one = scaled + TOGETHER * width;
+  double *two = one + width, *scores = two + width;
+  int64_t per_draw = n_paths / m->n_draws, count = TOGETHER;
+  for (; first < last; first += count) {
+    count = last - first < TOGETHER ? 1 : TOGETHER;
+    int64_t draw[TOGETHER];
+    for (int64_t k = 0; k < count; k++) draw[k] = (first + k) / per_draw;
     for (int64_t t = 0; t < n_steps; t++) {
-      int64_t row = t * n_paths + b;
-      double *state = states + row * m->d_s, *after = following + row * m->d_s;
-      double *there = reached + row * m->d_s;
-      if (t) memcpy(state, following + (row - n_paths) * m->d_s, m->d_s * sizeof(double));
-      double *action = actions + row * m->d_a;
-      if (a->given)
-        memcpy(action, a->given + row * m->d_a, m->d_a * sizeof(double));
-      else
-        act(a, b, n_paths, state, action, one, two);
-      if (a->gains) feed_back(m, a, row, state, action);
-      fill(m, state, action, input);
-      predict(m, b / per_draw, input, out, z, scaled);
-      for (int64_t i = 0; i < m->d_p; i++) there[i] = state[i] + out[i];
-      if (draws && m->log_std) disturb(m, input, draws + row * m->d_s, there);
-      for (int64_t i = 0; i < m->n_copied; i++) {
-        double past = input[m->copied[i]];
-        there[m->d_p + i] = i < m->n_changes ? there[i] - past : past;
+      for (int64_t k = 0; k < count; k++) {
+        int64_t b = first + k, row = t * n_paths + b;
+        double *state = states + row * m->d_s, *action = actions + row * m->d_a;
+        if (t) memcpy(state, following + (row - n_paths) * m->d_s, m->d_s * sizeof(double));
+        if (a->given)
+          memcpy(action, a->given + row * m->d_a, m->d_a * sizeof(double));
+        else
+          act(a, b, n_paths, state, action, one, two);
+        if (a->gains) feed_back(m, a, row, state, action);
+        fill(m, state, action, inputs + k * width);
       }
-      left[row] = project(m, there, after);
-      double reward = fmin(fmax(out[m->d_p], m->reward_low), m->reward_high);
-      continuing[row] = rewards[row] = reward;
-      terminated[row] = 0.0;
-      if (m->n_points) {
-        double share, final;
-        terminate(m, after, scores, &share, &final);
-        terminated[row] = share;
-        rewards[row] = (1.0 - share) * reward + final;
+      if (count == 1)
+        predict(m, 1, draw, width, inputs, outs, z, scaled);
+      else
+        predict(m, TOGETHER, draw, width, inputs, outs, z, scaled);
+      for (int64_t k = 0; k < count; k++) {
+        int64_t row = t * n_paths + first + k;
+        double *input = inputs + k * width, *out = outs + k * width;
+        double *state = states + row * m->d_s, *after = following + row * m->d_s;
+        double *there = reached + row * m->d_s;
+        for (int64_t i = 0; i < m->d_p; i++) there[i] = state[i] + out[i];
+        if (draws && m->log_std) disturb(m, input, draws + row * m->d_s, there);
+        for (int64_t i = 0; i < m->n_copied; i++) {
+          double past = input[m->copied[i]];
+          there[m->d_p + i] = i < m->n_changes ? there[i] - past : past;
+        }
+        left[row] = project(m, there, after);
+        double reward = fmin(fmax(out[m->d_p], m->reward_low), m->reward_high);
+        continuing[row] = rewards[row] = reward;
+        terminated[row] = 0.0;
+        if (m->n_points) {
+          double share, final;
+          terminate(m, after, scores, &share, &final);
+          terminated[row] = share;
+          rewards[row] = (1.0 - share) * reward + final;
+        }
       }
     }
   }

@@ -12,7 +12,8 @@ as good. `CompiledSystem` makes both solves in one call of `solve.c`; without a 
 """
 
 import ctypes
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -41,6 +42,8 @@ class CoarseCells:
     members: Tensor  # samples group after group, (n,) int32
     sizes: Tensor  # samples in each group, (C,)
     starts: Tensor  # where each group begins among the members, (C + 1,) int32
+    # Where solves have worked: the system takes longer to give new memory than they to fill it.
+    spare: list[Tensor] = field(default_factory=list, init=False, repr=False)
 
     @classmethod
     def of(cls, points: Tensor, n_entries: int) -> Self:
@@ -78,8 +81,7 @@ class CoarseCorrection:
     @classmethod
     def of(cls, sums: Tensor, gamma: float, cells: CoarseCells) -> Self | None:
         """M for a P whose entries are summed over cells, Z' P Z, (C, C)."""
-        # R P Z has rows that sum to at most one, so that I - gamma R P Z is strictly diagonally
-        # dominant and can always be inverted; None if P was no number.
+        # Rows of R P Z sum to at most one: diagonal dominance. None if P was no number.
         steps = (sums / cells.sizes[:, None]).to(PRECISION)  # R P Z
         one = torch.eye(len(sums), dtype=PRECISION)
         inverse: Tensor
@@ -152,13 +154,17 @@ class CompiledSystem:
             fields = (is_transposed, max_matvecs, STEPS, rtol, *tensors[-1])
             solves.append(packed(*fields, outcomes[is_transposed]))
         core = correction.core.contiguous()  # kept while C reads it
-        system = self._with(correction.cells, core)
-        self._library.nopg_solve_pair(system, *solves, ctypes.c_int64(n_threads))
+        given, spare = (self._with(correction.cells, core), *solves), correction.cells.spare
+        solve_pair = self._library.nopg_solve_pair
+        solve_pair.restype, many = ctypes.c_int64, ctypes.c_int64(n_threads)
+        room, size = torch.empty(0), solve_pair(*given, None, many)
+        with suppress(IndexError):  # another thread may have it
+            room = spare.pop()
+        room = room if room.nbytes >= size else torch.empty(size, dtype=torch.uint8)
+        solve_pair(*given, ctypes.c_void_p(room.data_ptr()), many)
+        spare[:] = [room]
         attempts = []
-        for vectors, outcome in zip(tensors, outcomes.tolist(), strict=True):
-            matvecs, norm, tolerance = outcome
-            if not matvecs:
-                raise MemoryError
+        for vectors, (matvecs, norm, tolerance) in zip(tensors, outcomes.tolist(), strict=True):
             attempts.append(Attempt(*vectors[1:], norm <= tolerance, int(matvecs)))
         return attempts
 

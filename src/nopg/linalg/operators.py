@@ -73,8 +73,7 @@ class Pattern:
         lengths = torch.cat([c.new_full((len(c),), c.shape[1]) for c in columns]).long()
         flat = torch.cat([c.reshape(-1) for c in columns])
         zero = lengths.new_zeros(1)
-        # Stable: entries of one transposed row stay in stored order, so memory is
-        # read forwards, and results do not depend on the sorting algorithm.
+        # Stable: memory is read forwards, and results do not depend on the sorting algorithm.
         across = torch.argsort(flat.long(), stable=True)
         counts = torch.bincount(flat.long(), minlength=n_columns)
         return cls(

@@ -1,7 +1,8 @@
 /* x with (I - gamma P) x = b, or with the transpose, by GMRES with a coarse inverse: what
- * `krylov.py` does, in one call. Steps are made in single precision, half the bytes: they
- * find what x lacks, and need not find it exactly. The residual between restarts is that of
- * the data's numbers, so that any tolerance is reached.
+ * `krylov.py` does, in one call. Steps are made in single precision, without entries that
+ * are small beside what is asked for: they find what x lacks, and need not find it exactly.
+ * The residual between restarts is that of the data's numbers, so that any tolerance is
+ * reached.
  *
  * The system for q and the one for mu are solved side by side, each by a team of threads
  * that add in the same order whatever their number: the digits do not depend on it.
@@ -48,10 +49,13 @@ typedef struct {
   atomic_int size, waiting, phase;  /* 0 threads until all are there */
   double *partial;                   /* (2, steps + 1, n_chunks) */
   real *wide, *back_values;          /* (n group), (entries) */
-  float *basis, *one, *two, *spread; /* (steps + 1, n), (n), (n), (n group) */
+  float *basis, *one, *two;          /* (steps + 1, n), (n), (n) */
   float *sums, *coarse;              /* (n_cells) */
   const real *values;                /* of E or E', as they are */
-  float *copies;                     /* and in single precision */
+  /* gamma P, or its transpose, in single precision: all of it, (n, n), or what counts. */
+  float *light;
+  int32_t *light_columns, *light_begins, *light_ends; /* null if it is complete */
+  float *share, *spread; /* (m), what rows of E are multiplied by, and x with that */
 } Team;
 
 /* A thread of a team: its rows, from `low` to `high`. */
@@ -81,6 +85,64 @@ static void meet(Team *team) {
 #define T float
 #define NAME(function) function##_single
 #include "linalg/products.h"
+
+/* y = A x in the rows of this thread; others may have made the rest of x. */
+static void multiply(Member *me, const real *x, real *y) {
+  Team *team = me->team;
+  const System *s = team->s;
+  const int32_t *starts = s->back_starts;
+  int64_t group = s->group, m = s->n * group;
+  const real *values = team->values, *shares = x;
+  if (!team->solve->is_transposed) {
+    meet(team);
+    for (int64_t i = me->low; i < me->high; i++) {
+      real found = 0;
+      for (int64_t row = i * group; row < (i + 1) * group; row++)
+        found += s->begins ? gather_dot_exact(s->columns, values, x, s->begins[row], s->ends[row])
+                           : dot_exact(values + row * s->n, x, s->n);
+      y[i] = x[i] - (real)s->gamma * (s->scale ? s->scale[i] * found : found);
+    }
+    return;
+  }
+  if (s->scale) {
+    for (int64_t i = me->low; i < me->high; i++)
+      for (int64_t k = 0; k < group; k++) team->wide[i * group + k] = s->scale[i] * x[i];
+    shares = team->wide;
+  }
+  meet(team);
+  for (int64_t j = me->low; j < me->high; j++) {
+    real found = starts ? gather_dot_exact(s->back_columns, values, shares, starts[j], starts[j + 1])
+                        : dot_exact(values + j * m, shares, m);
+    y[j] = x[j] - (real)s->gamma * found;
+  }
+}
+
+typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
+
+/* The same in single precision, and nearly. */
+static void multiply_light(Member *me, const float *x, float *y) {
+  const Team *team = me->team;
+  const int32_t *columns = team->light_columns;
+  int64_t n = team->s->n, group = team->s->group;
+  if (columns && team->solve->is_transposed) {
+    for (int64_t row = me->low * group; row < me->high * group; row++)
+      team->spread[row] = team->share[row] * x[group > 1 ? row / group : row];
+  }
+  meet(me->team);
+  const float *from = columns && team->solve->is_transposed ? team->spread : x;
+  for (int64_t i = me->low; i < me->high; i++) {
+    if (!columns) {
+      y[i] = x[i] - dot_single(team->light + i * n, x, n);
+      continue;
+    }
+    Four total = {0};
+    for (int64_t e = team->light_begins[i]; e < team->light_ends[i]; e += 4) {
+      const int32_t *c = columns + e;
+      total += *(const Four *)(team->light + e) * (Four){from[c[0]], from[c[1]], from[c[2]], from[c[3]]};
+    }
+    y[i] = x[i] - ((total[0] + total[1]) + (total[2] + total[3]));
+  }
+}
 
 /* y = x + Z core Z' x in the rows of this thread. */
 static void correct(Member *me, const float *x, float *y) {
@@ -180,7 +242,7 @@ static int64_t least_residual(Member *me, double goal, int64_t most) {
     float *v = team->basis + spent * n, *w = v + n;
     double *column = H + spent * width;
     correct(me, v, team->two);
-    multiply_single(me, team->copies, team->two, team->spread, w);
+    multiply_light(me, team->two, w);
     spent++;
     /* A M is close to I. The space it spans is that of A M - I, whose products have more
      * to them that is new: less is lost to rounding. */
@@ -224,29 +286,83 @@ static double length_of(Member *me, const real *x) {
 static double residual_of(Member *me) {
   const Solve *solve = me->team->solve;
   real *r = solve->residual;
-  multiply_exact(me, me->team->values, solve->x, me->team->wide, r);
+  multiply(me, solve->x, r);
   for (int64_t i = me->low; i < me->high; i++) r[i] = solve->b[i] - r[i];
   return length_of(me, r);
 }
 
-/* Entries of E' in order, and those of E or E' in single precision: this thread's rows. */
+/* Put together what `multiply_light` takes, for steps that make residuals `goal` times as
+ * long: rows do without small entries, at most `goal` of their mass, and the rest of them
+ * makes up for it. */
+static void lighten(Member *me, double goal) {
+  Team *team = me->team;
+  const System *s = team->s;
+  int64_t n = s->n, group = s->group, m = n * group, is_back = team->solve->is_transposed;
+  if (!s->begins) {
+    for (int64_t i = me->low; i < me->high; i++)
+      for (int64_t j = 0; j < n; j++) {
+        int64_t row = is_back ? j : i;
+        const real *e = team->values + (is_back ? i * m + j * group : i * group * n + j);
+        real found = 0;
+        for (int64_t k = 0; k < group; k++) found += e[is_back ? k : k * n];
+        team->light[i * n + j] = s->gamma * (s->scale ? s->scale[row] * found : found);
+      }
+    return;
+  }
+  int64_t longest = 1;
+  for (int64_t row = 0; row < m; row++)
+    longest = s->ends[row] - s->begins[row] > longest ? s->ends[row] - s->begins[row] : longest;
+  real least = goal / longest; /* so that something of every row is left */
+  for (int64_t row = me->low * group; row < me->high * group; row++) {
+    int64_t count = s->ends[row] - s->begins[row], j = 0;
+    const real *v = s->values + s->begins[row];
+    Lanes totals = {0}, kepts = {0};
+    for (; j + LANES <= count; j += LANES) {
+      Lanes some = *(const Lanes *)(v + j);
+      totals += some;
+      kepts += (Lanes)((Bits)some & (some >= least));
+    }
+    double total = sum_of(totals), kept = sum_of(kepts);
+    for (; j < count; j++) {
+      total += v[j];
+      kept += v[j] >= least ? v[j] : 0;
+    }
+    double share = s->gamma * (s->scale ? s->scale[row / group] : 1);
+    team->share[row] = kept > 0 ? share * total / kept : share;
+  }
+  int64_t room = 3 * me->low; /* threads fill parts of their own */
+  if (is_back)
+    room += s->back_starts[me->low];
+  else
+    for (int64_t row = 0; row < me->low * group; row++) room += s->ends[row] - s->begins[row];
+  const int32_t *columns = is_back ? s->back_columns : s->columns;
+  for (int64_t i = me->low; i < me->high; i++) {
+    team->light_begins[i] = room;
+    for (int64_t row = i * group; row < (is_back ? i * group + 1 : (i + 1) * group); row++) {
+      int64_t e = is_back ? s->back_starts[i] : s->begins[row];
+      int64_t end = is_back ? s->back_starts[i + 1] : s->ends[row];
+      float share = is_back ? 1 : team->share[row];
+      for (; e < end; e++) {
+        team->light[room] = share * (float)team->values[e];
+        team->light_columns[room] = columns[e];
+        room += team->values[e] >= least;
+      }
+    }
+    for (; (room - team->light_begins[i]) % 4; room++) {
+      team->light[room] = 0; /* so that rows are of whole fours */
+      team->light_columns[room] = 0;
+    }
+    team->light_ends[i] = room;
+  }
+}
+
+/* Entries of E' in order: this thread's rows. */
 static void lay_out(Member *me) {
   Team *team = me->team;
   const System *s = team->s;
-  int64_t first = me->low * s->group, last = me->high * s->group;
-  if (team->solve->is_transposed && s->back_starts) {
-    for (int64_t e = s->back_starts[me->low]; e < s->back_starts[me->high]; e++) {
+  if (team->solve->is_transposed && s->back_starts)
+    for (int64_t e = s->back_starts[me->low]; e < s->back_starts[me->high]; e++)
       team->back_values[e] = s->values[s->back_source[e]];
-      team->copies[e] = team->back_values[e];
-    }
-    return;
-  }
-  if (sizeof(real) == sizeof(float)) return; /* they are there */
-  for (int64_t row = first; row < last; row++) {
-    int64_t e = s->begins ? s->begins[row] : row * s->n;
-    for (int64_t end = s->begins ? s->ends[row] : e + s->n; e < end; e++)
-      team->copies[e] = team->values[e];
-  }
 }
 
 /* What thread number `first` of a team does. */
@@ -262,13 +378,14 @@ static void solve_part(const void *job, int64_t first, int64_t last) {
   lay_out(me);
   double tolerance = solve->rtol * length_of(me, solve->b), finest = 1e2 * FINEST;
   double norm = residual_of(me);
-  int64_t matvecs = 1;
+  int64_t matvecs = 1, is_light = 0;
   while (norm > tolerance && matvecs < solve->max_matvecs && isfinite(norm)) {
     int64_t most = solve->max_matvecs - matvecs;
     double goal = MARGIN * tolerance / norm, previous = norm;
+    goal = goal > finest ? goal : finest;
+    if (!is_light++) lighten(me, goal);
     for (int64_t i = me->low; i < me->high; i++) team->basis[i] = solve->residual[i] / norm;
-    matvecs += 1 + least_residual(me, goal > finest ? goal : finest,
-                                  most < solve->steps ? most : solve->steps);
+    matvecs += 1 + least_residual(me, goal, most < solve->steps ? most : solve->steps);
     correct(me, team->one, team->two);
     for (int64_t i = me->low; i < me->high; i++) solve->x[i] += norm * team->two[i];
     norm = residual_of(me);
@@ -281,29 +398,38 @@ static void solve_part(const void *job, int64_t first, int64_t last) {
   }
 }
 
-/* Memory for a team; whether there is any. */
-static int equip(Team *team) {
+/* A piece of the room that there is, if there is any yet, and how much was taken of it. */
+static void *take(char *room, size_t *taken, size_t bytes) {
+  void *found = room ? room + *taken : NULL;
+  *taken += (bytes + 63) & ~(size_t)63;
+  return found;
+}
+
+/* Memory for a team out of `room`. */
+static void equip(Team *team, char *room, size_t *taken) {
   const System *s = team->s;
   int64_t n = s->n, m = n * s->group, width = team->solve->steps + 1;
-  int64_t n_sums = 2 * width * team->n_chunks, is_back = team->solve->is_transposed;
-  int64_t count = s->back_starts ? s->back_starts[n] : m * n;
-  int64_t n_back = is_back && s->back_starts ? count : 0;
-  int64_t n_copies = sizeof(real) == sizeof(float) ? 0 : count;
-  team->partial = malloc(n_sums * sizeof(double) + (m + n_back) * sizeof(real) +
-                         ((width + 2) * n + m + n_copies + 2 * s->n_cells) * sizeof(float));
-  if (!team->partial) return 0;
-  team->wide = (real *)(team->partial + n_sums);
-  team->back_values = team->wide + m;
-  team->basis = (float *)(team->back_values + n_back);
+  int64_t is_back = team->solve->is_transposed;
+  int64_t count = s->back_starts ? s->back_starts[n] : 0, n_light = count + 3 * n + 1;
+  team->partial = take(room, taken, 2 * width * team->n_chunks * sizeof(double));
+  team->wide = take(room, taken, m * sizeof(real));
+  team->basis = take(room, taken, (width + 2) * n * sizeof(float));
   team->one = team->basis + width * n;
   team->two = team->one + n;
-  team->spread = team->two + n;
-  team->copies = team->spread + m;
-  team->sums = team->copies + n_copies;
+  team->sums = take(room, taken, 2 * s->n_cells * sizeof(float));
   team->coarse = team->sums + s->n_cells;
-  team->values = n_back ? team->back_values : is_back ? s->back_values : s->values;
-  if (!n_copies) team->copies = (float *)team->values;
-  return 1;
+  team->values = is_back ? s->back_values : s->values;
+  if (!count) {
+    team->light = take(room, taken, n * n * sizeof(float));
+    return;
+  }
+  if (is_back) team->values = team->back_values = take(room, taken, count * sizeof(real));
+  team->share = take(room, taken, 2 * m * sizeof(float));
+  team->spread = team->share + m;
+  team->light = take(room, taken, n_light * sizeof(float));
+  team->light_columns = take(room, taken, n_light * sizeof(int32_t));
+  team->light_begins = take(room, taken, 2 * n * sizeof(int32_t));
+  team->light_ends = team->light_begins + n;
 }
 
 /* What the teams from `first` to `last` are there for. */
@@ -322,16 +448,18 @@ static void run_teams(const void *job, int64_t first, int64_t last) {
   }
 }
 
-/* Both systems, from where their x are; without memory outcomes stay as they were. */
-void nopg_solve_pair(const System *s, const Solve *q, const Solve *mu, int64_t n_threads) {
+/* Both systems, from where their x are, in a room of so many bytes as this returns; without
+ * a room that is all it does. */
+int64_t nopg_solve_pair(const System *s, const Solve *q, const Solve *mu, char *room,
+                        int64_t n_threads) {
   int64_t n_chunks = (s->n + CHUNK - 1) / CHUNK, each = n_threads / 2;
   each = each < MOST_THREADS ? each : MOST_THREADS;
   Team teams[] = {{.s = s, .solve = q, .wanted = each, .n_chunks = n_chunks},
                   {.s = s, .solve = mu, .wanted = each, .n_chunks = n_chunks}};
-  if (equip(&teams[0]) && equip(&teams[1]))
-    in_parts(run_teams, teams, 2, n_threads < 2 ? 1 : 2);
-  free(teams[0].partial);
-  free(teams[1].partial);
+  size_t taken = 0;
+  for (int i = 0; i < 2; i++) equip(&teams[i], room, &taken);
+  if (room) in_parts(run_teams, teams, 2, n_threads < 2 ? 1 : 2);
+  return taken;
 }
 
 /* Entries of P summed over cells, (n_cells, n_cells). */

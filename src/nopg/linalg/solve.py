@@ -109,8 +109,7 @@ def _made(attempt: Attempt, *_: object) -> Attempt:
 
 def solve_columns(product: MatVec, rhs: Tensor, start: Tensor, *, rtol: float) -> Tensor:
     """X with ||B - A X|| <= rtol ||B|| in every column, which has an A of its own."""
-    # All columns, each in units of its right-hand side, are one block-diagonal system: `product`, X
-    # -> A X, (n, b) to (n, b), reads what they share once for all of them.
+    # One block-diagonal system: `product`, X -> A X, (n, b), reads what columns share once.
     norms = rhs.norm(dim=0)
     units = torch.where(norms > 0.0, norms, 1.0)
     # All residuals together are no larger than one of them may be.

@@ -102,15 +102,16 @@ def _bytes_per_entry(policy: Policy, samples: Samples, config: NOPGConfig, is_sp
         draws = config.estimator.policy_samples
     # Weights of each draw and their mixture, two working arrays, and the rows of the last update,
     # which stay until the new ones are there.
-    update = v * (5 + draws)
+    update, kept = v * (5 + draws), 0
     if config.estimator.rows == MATCHED:
-        d_a = 0 if samples.n_actions else samples.actions.shape[1]
-        update += v * (1 + 2 * (samples.states.shape[1] + d_a))  # features, once more when made
+        d = samples.states.shape[1] + (0 if samples.n_actions else samples.actions.shape[1])
+        update, kept = max(update, v * d), v * (1 + d)  # features, once more when made
     if not is_sparse:
-        return v + update  # log psi; no lists, no transpose
+        return v + update + kept  # log psi; no lists, no transpose
     # Lists: columns 4, log psi, actions; pattern: columns 4 + 4, permutations 4 + 4.
-    kept = 20 + v + (8 if samples.n_actions else v * samples.actions.shape[1])
-    return kept + max(update + v, SEARCH_BYTES)  # v: the values of P'
+    kept += 20 + v + (8 if samples.n_actions else v * samples.actions.shape[1])
+    # The solves have the values of P', and of both in single precision with columns.
+    return kept + max(update + v + 16, SEARCH_BYTES)
 
 
 def _fused_bytes(policy: Policy, samples: Samples, config: NOPGConfig) -> int:
