@@ -58,6 +58,18 @@ def test_it_does_not_grow_beyond_the_data() -> None:
     assert float(found.std(far)) == pytest.approx(float(found.std(x).max()))
 
 
+def test_no_gust_is_larger_than_the_largest_error() -> None:
+    # Errors grow up to |x| = 2 and are small beyond, where a parabola of logs goes on growing.
+    x = torch.cat([2.0 * inputs_of(2000, 1), 6.0 * ONE[None]])
+    errors = 0.01 * normal(2001) * torch.exp(x.square().clamp_max(4.0))
+    errors[-1] = 0.1
+    noise = ProcessNoise.fit(x, errors, ONE)
+    assert noise is not None
+    assert float(noise.std(torch.tensor([[6.0], [50.0]], dtype=torch.float64)).max()) <= float(
+        errors.abs().max()
+    )
+
+
 def test_what_is_negligible_is_none() -> None:
     x, errors = inputs_of(200), normal(200)
     assert ProcessNoise.fit(x, 0.5 * NEGLIGIBLE * errors, ONE) is None

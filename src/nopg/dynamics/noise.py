@@ -73,7 +73,9 @@ class ProcessNoise:
         correlation = correlation / torch.outer(unit, unit)
         safe = correlation + torch.diag((~is_noisy).to(x) + 1e-9)
         factor = torch.linalg.cholesky(safe) * is_noisy[:, None]
-        limits = (log_std.amin(dim=0), log_std.amax(dim=0))
+        # A curve of squares runs off where rows are few: no gust is larger than the largest error.
+        largest = e.abs().amax(dim=0).clamp_min(1e-300).log()
+        limits = (log_std.amin(dim=0), torch.minimum(log_std.amax(dim=0), largest))
         white = np.zeros((1 + N_COLOURS, 2, e.shape[1]))
         return cls(centre, spread, weights, limits, factor, white[0], white[1:])
 
