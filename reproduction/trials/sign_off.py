@@ -34,7 +34,7 @@ from reproduction.trials.plants import Plant, discounted, plant_of, start_states
 
 SIGN_OFF = "sign-off"
 LEVEL = 0.95
-FRESH = 6000
+FRESH = 8000
 """Added to the seed of a trial: rules were made in view of those up to 5004."""
 LEFT_OUT = 1e-3
 """Weight of the discounted sum from which on a simulation goes on as it was."""
