@@ -16,7 +16,9 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 logger = logging.getLogger(__name__)
@@ -65,10 +67,16 @@ def compiled_for(like: Tensor, package: str, name: str) -> Any:
     return compiled(package, name, like.dtype == torch.float32)
 
 
-def packed(*fields: float | Tensor | None) -> bytes:
-    """A structure for C: int64_t, double, pointers; whoever calls keeps the tensors."""
-    kinds = "".join("d" if isinstance(field, float) else "q" for field in fields)
-    tensors = [field for field in fields if isinstance(field, Tensor)]
-    assert all(tensor.is_contiguous() for tensor in tensors)
-    given = [x.data_ptr() if isinstance(x, Tensor) else x or 0 for x in fields]
-    return struct.pack(kinds, *given)
+def packed(*fields: float | Tensor | NDArray[Any] | None) -> bytes:
+    """A structure for C: int64_t, double, pointers; whoever calls keeps what they point to."""
+    given: list[float] = []
+    for field in fields:
+        if isinstance(field, Tensor):
+            assert field.is_contiguous()
+            field = field.data_ptr()
+        elif isinstance(field, np.ndarray):
+            assert field.flags.c_contiguous
+            field = field.ctypes.data
+        given.append(0 if field is None else field)
+    kinds = ["d" if isinstance(field, float) else "q" for field in given]
+    return struct.pack("".join(kinds), *given)

@@ -8,7 +8,6 @@ import pytest
 
 import nopg
 from nopg.algorithms.nopg import nopg as algorithm_file
-from nopg.algorithms.nopg.config import N_UPDATES
 from nopg.algorithms.search.learn import learn
 
 MOST_SHORT = 10
@@ -20,7 +19,7 @@ def shorten(patch: pytest.MonkeyPatch, most_updates: int, searched: dict[str, in
     fit = nopg.NOPG.fit
 
     def short(
-        algorithm: nopg.NOPG, data: Any, starts: Any = None, n_updates: int = N_UPDATES, **how: Any
+        algorithm: nopg.NOPG, data: Any, starts: Any = None, n_updates: int = 100, **how: Any
     ) -> nopg.FittedPolicy:
         return fit(algorithm, data, starts, min(n_updates, most_updates), **how)
 

@@ -10,7 +10,7 @@ so that a path that ends can be made to end later.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,11 +19,14 @@ from torch import Tensor
 
 from nopg.bellman.paths import NEGLIGIBLE, MeanPaths
 from nopg.bellman.step_regression import Array
+from nopg.compiled import compiled, packed
 from nopg.discount import discount_horizon
-from nopg.policies.arrays import actor_of
+from nopg.policies.arrays import Actor, ArrayPolicies, actor_of
 from nopg.policies.families import Policy
 
 SOFT = 1.5  # bandwidths of the regression over which an end comes
+N_AROUND = 16  # samples that a gust is taken from
+NARROW = 0.02  # of a column's range, the most of it in gusts
 OVER = 6.0  # of these beyond an end a path is followed no farther
 
 
@@ -49,11 +52,30 @@ class _Edges(NamedTuple):
 class PathGradient:
     """Mean paths from some starts, with soft ends, along the samples' own lines."""
 
-    def __init__(self, paths: MeanPaths, starts: Tensor) -> None:
-        self.paths, self._begin = paths, paths.regression.arcs.places(starts).numpy()
+    def __init__(
+        self,
+        paths: MeanPaths,
+        starts: Tensor,  # (B, d_s)
+        generator: np.random.Generator | None = None,  # of gusts; none blow without
+        credit: float = 1.0,  # share of what follows that a step hands on to the one before
+    ) -> None:
+        self.paths, self._begin = paths, paths.regression.arcs.places(starts.double()).numpy()
         self._values, self._slopes = paths.regression.lines()
+        self._credit, self._is_gusty = credit, generator is not None
         self._widths, self._box = SOFT * paths.regression.widths, np.stack(paths.box())
-        self._n_steps = discount_horizon(paths.gamma, NEGLIGIBLE)
+        if generator is not None:  # gusts soften enough, and bandwidths are wide among them
+            narrow = NARROW * np.ptp(paths.regression.places, axis=0)
+            self._widths = np.minimum(self._widths, narrow)
+        n_steps, over = discount_horizon(paths.gamma, NEGLIGIBLE), OVER * self._widths
+        low, high = np.stack([self._box, paths.limits]).swapaxes(0, 1)
+        self._ends = np.stack([low.max(axis=0) - over, high.min(axis=0) + over])
+        # A gust is what one of the samples around differs by, of which a number tells, (T, B).
+        self._gusts = np.zeros((len(self._values), 1, low.shape[1]))
+        self._chosen = np.zeros((n_steps, len(starts)), dtype=np.int64)
+        if generator is not None:
+            around = paths.regression.near(paths.regression.states, N_AROUND)
+            self._gusts = paths.regression.residuals[around]
+            self._chosen = generator.integers(around.shape[1], size=self._chosen.shape)
 
     def of(self, policy: Policy) -> tuple[float, tuple[Tensor, ...]]:
         """The mean return of a policy that takes its mean step, and dG / d theta."""
@@ -75,52 +97,77 @@ class PathGradient:
 
     def _followed(self, policy: Policy) -> tuple[Array, Array, Array, Array]:
         """Places, where steps lead with reward and going on, and slopes of the steps."""
-        regression, x, found = self.paths.regression, self._begin, []
-        acting, d = actor_of(policy, is_decided=False), x.shape[1]
-        widths = OVER * self._widths
-        low = np.maximum(self._box[0], self.paths.limits[0]) - widths
-        high = np.minimum(self._box[1], self.paths.limits[1]) + widths
-        for _ in range(self._n_steps):
-            states = regression.arcs.states(torch.from_numpy(x)).numpy()
-            outputs, nearest = acting.act(states), regression.nearest(states)
-            line = self._line(x, outputs, nearest)
-            later = self._shared(outputs, np.clip(line, *regression.range))
-            later[:, :d] += x
-            place = later[:, :d].copy()
-            for wall in self.paths.walls:
-                later[:, :d] = wall.stop(later[:, :d])
-            found.append((x, later, outputs, nearest, line, place != later[:, :d]))
-            is_over = ((later[:, :d] < low) | (later[:, :d] > high)).any(axis=1)
-            if is_over.all():
-                break
-            x = np.where(is_over[:, None], x, later[:, :d])
-        x, later, outputs, nearest, line, is_met = map(np.stack, zip(*found, strict=True))
+        regression, acting = self.paths.regression, actor_of(policy, is_decided=False)
+        library, d = compiled("nopg.bellman", "follow.c", False), self._begin.shape[1]
+        is_plain = library is None or not isinstance(acting, ArrayPolicies)
+        found = self._by_steps(acting) if is_plain else self._by_paths(library, acting)
+        x, later, outputs, line, is_met, nearest = found
         values = np.clip(line, *regression.range)
         slopes = self._slopes[nearest] * (values == line)[..., None, :]
         by_place = self._shared(outputs, slopes[..., :d, :].swapaxes(-3, -2))
         by_output = values if regression.has_labels else slopes[..., 0, d:, :]
         # Nothing moves a place that a wall holds.
-        by_place[..., :d] = np.where(is_met[..., None, :], -np.eye(d), by_place[..., :d])
-        by_output[..., :d] = np.where(is_met[..., None, :], 0.0, by_output[..., :d])
+        is_met = is_met[..., None, :] != 0.0
+        by_place[..., :d] = np.where(is_met, -np.eye(d), by_place[..., :d])
+        by_output[..., :d] = np.where(is_met, 0.0, by_output[..., :d])
         return x, later, by_place, by_output
 
-    def _line(self, x: Array, outputs: Array, nearest: Array) -> Array:
-        """The lines of the nearest samples, label by label, (B, L, d + 2)."""
-        regression = self.paths.regression
-        offset = regression.arcs.wrapped(x - regression.places[nearest])
-        if not regression.has_labels:
-            offset = np.concatenate([offset, outputs - regression.actions[nearest]], axis=1)
-        moved = (offset[:, None, None] @ self._slopes[nearest])[:, :, 0]
-        found: Array = self._values[nearest] + moved
-        return found
+    def _by_paths(self, library: Any, acting: Any) -> list[Array]:
+        """What `_by_steps` finds, in compiled code."""
+        r, arcs, paths = self.paths.regression, self.paths.regression.arcs, self._begin
+        (n, n_labels, d_in, q), (n_paths, d) = self._slopes.shape, paths.shape
+        inputs = r.places if r.has_labels else np.concatenate([r.places, r.actions], axis=1)
+        columns = np.array([*arcs.straight, *(i for pair in arcs.pairs for i in pair)])
+        walls = np.array([[w.column, w.sign, *w.same] for w in self.paths.walls], dtype=float)
+        sizes = [n, d, len(arcs.straight), len(columns), d_in, n_labels, q, len(walls)]
+        sizes += [self._gusts.shape[1], n_paths, len(self._chosen)]
+        given: list[Any] = [columns, r.points.T, r.scales, inputs, self._values, self._slopes]
+        given += [r.range, self._ends, walls, self._gusts, self._chosen, paths]
+        fields = acting.compiled_fields(n_labels if r.has_labels else d_in - d)
+        shapes = ((d,), (q,), (fields["n_out"],), (n_labels, q), (d,))
+        found = [np.empty((*self._chosen.shape, *shape)) for shape in shapes]
+        found.append(np.empty_like(self._chosen))
+        arrays = [np.ascontiguousarray(x) for x in given]
+        net = [np.array(x) if isinstance(x, list) else x for x in fields.values()]
+        n_done = library.nopg_follow(packed(*sizes, *arrays, *found), packed(*net))
+        if n_done < 0:
+            raise MemoryError
+        return [each[:n_done] for each in found]
+
+    def _by_steps(self, acting: Actor) -> list[Array]:
+        """All paths, step by step: places, what follows, outputs, lines, walls met, samples."""
+        regression, x, found = self.paths.regression, self._begin, []
+        d, is_over, gust = x.shape[1], np.zeros(len(x), dtype=bool), self._chosen[0]
+        for chosen in self._chosen:
+            gust = np.where(is_over, gust, chosen)  # what is over stays as it is
+            states = regression.arcs.states(torch.from_numpy(x)).numpy()
+            outputs = acting.act(states)
+            here = [states] if regression.has_labels else [states, outputs]
+            far = regression.points - (np.concatenate(here, axis=1) / regression.scales)[:, None]
+            nearest = np.square(far).sum(axis=2).argmin(axis=1)  # the first if several are
+            offset = regression.arcs.wrapped(x - regression.places[nearest])
+            if not regression.has_labels:
+                offset = np.concatenate([offset, outputs - regression.actions[nearest]], axis=1)
+            moved = (offset[:, None, None] @ self._slopes[nearest])[:, :, 0]
+            line = self._values[nearest] + moved  # label by label, (B, L, d + 2)
+            later = self._shared(outputs, np.clip(line, *regression.range))
+            later[:, :d] += x + self._gusts[nearest, gust]
+            place = later[:, :d].copy()
+            for wall in self.paths.walls:
+                later[:, :d] = wall.stop(later[:, :d])
+            found.append((x, later, outputs, line, place != later[:, :d], nearest))
+            is_over = ((later[:, :d] < self._ends[0]) | (later[:, :d] > self._ends[1])).any(axis=1)
+            if is_over.all():
+                break
+            x = np.where(is_over[:, None], x, later[:, :d])
+        return [np.stack(each) for each in zip(*found, strict=True)]
 
     def _shared(self, outputs: Array, each: Array) -> Array:
         """What labels say, (..., L, q), weighted by their probabilities, (..., q)."""
         if not self.paths.regression.has_labels:
             return each[..., 0, :]
-        weights = outputs.reshape(
-            *outputs.shape[:-1], *([1] * (each.ndim - outputs.ndim - 1)), 1, -1
-        )
+        ones = [1] * (each.ndim - outputs.ndim)
+        weights = outputs.reshape(*outputs.shape[:-1], *ones, outputs.shape[-1])
         return (weights @ each)[..., 0, :]
 
     def _backward(self, later: Array, by_place: Array, by_output: Array) -> tuple[float, Array]:
@@ -150,5 +197,9 @@ class PathGradient:
             by_later[:, -2], by_later[:, -1] = r_slope[t], gamma * both[t] * W
             towards[t] = weights[t][:, None] * (by_output[t] @ by_later[..., None])[..., 0]
             slope = by_later[:, :d] + (by_place[t] @ by_later[..., None])[..., 0]
+            slope *= self._credit
             W = k[t] * r[t] + ended[t] + gamma * goes_on[t] * W
+        if self._is_gusty:  # some explode, and a mean of a few would follow these alone
+            sizes = np.sqrt(np.square(towards).sum(axis=(0, 2)))
+            towards *= np.minimum(1.0, np.median(sizes) / np.maximum(sizes, 1e-300))[:, None]
         return float(W.mean() + lost / (1.0 - gamma)), towards

@@ -93,11 +93,9 @@ class MeanPaths:
         starts: Tensor,  # (B, d_s)
         generator: np.random.Generator | None = None,  # of what steps differ by
     ) -> Array:
-        """Discounted return along the path of each policy from each start, (P, B).
-
-        Policies act as they would be used: the mean, or the likeliest label. What is beyond the
-        horizon earns what was earned of late.
-        """
+        """Discounted return along the path of each policy from each start, (P, B)."""
+        # Policies act as they would be used: the mean, or the likeliest label. What is beyond the
+        # horizon earns what was earned of late.
         gamma, n_steps = self.gamma, discount_horizon(self.gamma, NEGLIGIBLE)
         (low, high), arcs, lost = self.box(), self.regression.arcs, self.lost
         acting = actor_of(*[copy.deepcopy(policy).double().cpu() for policy in policies])
@@ -147,10 +145,8 @@ class MeanPaths:
 
     @property
     def lost(self) -> float:
-        """What a step outside the data earns: one range below the worst reward seen.
-
-        As if it had ended, if that is worse.
-        """
+        """What a step outside the data earns: one range below the worst reward seen."""
+        # As if it had ended, if that is worse.
         return min(2.0 * self.rewards[0] - self.rewards[1], 0.0)
 
     def box(self) -> tuple[Array, Array]:
@@ -165,15 +161,11 @@ class MeanPaths:
 def _limits(
     here: Tensor, there: Tensor, goes_on: Tensor, n_straight: int, rewards: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Limits that end the task and mean rewards of ending there, (2, d) each.
-
-    Third, which samples they account for, (n,).
-
-    A limit is where `N_ENDS` samples or more ended and no other ever was, in one coordinate. A
-    regression would not see it from where nobody crossed it. The limit that most samples ended
-    beyond comes first, and each of them tells of one limit alone: a pole that fell may have been
-    farther out than any other cart, which is no reason to fear the place.
-    """
+    """Limits that end the task, mean rewards there, (2, d) each; whom they account for, (n,)."""
+    # A limit is where `N_ENDS` samples or more ended and no other ever was, in one coordinate. A
+    # regression would not see it from where nobody crossed it. The limit that most samples ended
+    # beyond comes first, and each of them tells of one limit alone: a pole that fell may have been
+    # farther out than any other cart, which is no reason to fear the place.
     limits = here.new_tensor([[-torch.inf], [torch.inf]]).repeat(1, here.shape[1])
     worths, is_told = torch.zeros_like(limits), torch.zeros_like(goes_on)
     lived = torch.cat([here, there[goes_on]])[:, :n_straight]

@@ -94,12 +94,11 @@ class DeterministicResponsibilities(Responsibilities):
 
 
 class AnalyticResponsibilities(Responsibilities):
-    """The authors' order with its integral done: outputs are (mean, std).
+    """The authors' order with its integral done: outputs are (mean, std)."""
 
-    Averaging the action kernel over a Gaussian policy before normalising is a
-    product of Gaussians, varphi_j -> N(a_j; mean, h^2 + std^2): no sampling, no
-    noise. It is not the estimator of Definition 2 (see deviations).
-    """
+    # Averaging the action kernel over a Gaussian policy before normalising is a product of
+    # Gaussians, varphi_j -> N(a_j; mean, h^2 + std^2): no sampling, no noise. It is not the
+    # estimator of Definition 2 (see deviations).
 
     def __init__(self, model: NadarayaWatson) -> None:
         self.rows, self.model = model.rows, model
@@ -128,12 +127,11 @@ class AnalyticResponsibilities(Responsibilities):
 
 
 class IntegratedResponsibilities(Responsibilities):
-    """epsilon(s) averaged over actions of a Gaussian policy; outputs are (mean, std).
+    """epsilon(s) averaged over actions of a Gaussian policy; outputs are (mean, std)."""
 
-    Every action is a row of its own, and rows are averaged (Definition 2), with the shares of the
-    nodes. `averages_kernels` averages kernels first instead, the order of the authors' release: an
-    action's share grows with the kernel mass it met, and actions without data nearby drop out.
-    """
+    # Every action is a row of its own, and rows are averaged (Definition 2), with the shares of the
+    # nodes. `averages_kernels` averages kernels first instead, the order of the authors' release:
+    # an action's share grows with the kernel mass it met, and actions without data nearby drop out.
 
     def __init__(self, model: RowModel, nodes: Nodes, averages_kernels: bool = False) -> None:
         self.rows, self.model, self.nodes = model.rows, model, nodes
@@ -215,11 +213,10 @@ def _drawn(means: Tensor, generator: Generator, count: int, paired: bool) -> tup
 
 
 class CategoricalResponsibilities(Responsibilities):
-    """epsilon(s) of a discrete policy, the sum over actions taken exactly.
+    """epsilon(s) of a discrete policy, the sum over actions taken exactly."""
 
-    Outputs are (probabilities,), (m, n_actions). The rows of one action depend on
-    the data alone, so they are made once.
-    """
+    # Outputs are (probabilities,), (m, n_actions). The rows of one action depend on the data alone,
+    # so they are made once.
 
     def __init__(self, model: RowModel, n_actions: int) -> None:
         self.rows = model.rows

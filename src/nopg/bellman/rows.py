@@ -37,10 +37,8 @@ class QueryRows:
 
     @cached_property
     def actions(self) -> tuple[Tensor, ...]:
-        """Actions of listed samples, (d_a, m_b, k_b), or labels (m_b, k_b).
-
-        A complete block broadcasts (d_a, 1, n) or (1, n).
-        """
+        """Actions of listed samples, (d_a, m_b, k_b), or labels (m_b, k_b)."""
+        # A complete block broadcasts (d_a, 1, n) or (1, n).
         # Gathered once: a gather inside the update would cost more than its softmax.
         a = self.sample_actions
         listed = a if a.ndim == 1 else a.T.contiguous()  # (d_a, n)
@@ -187,10 +185,8 @@ class RowModel(ABC):
 
     @abstractmethod
     def at(self, taken: Tensor, start: Tensor | None = None, accuracy: float = EXACT) -> RowWeights:
-        """Rows for one action per query, (m, d_a), or for several, (k, m, d_a).
-
-        Models that iterate begin at `start`, the `state` of rows of actions close by.
-        """
+        """Rows for one action per query, (m, d_a), or for several, (k, m, d_a)."""
+        # Models that iterate begin at `start`, the `state` of rows of actions close by.
 
     @abstractmethod
     def at_label(self, label: int) -> RowWeights:
@@ -198,10 +194,8 @@ class RowModel(ABC):
 
     @abstractmethod
     def slopes(self, weights: RowWeights, operator: LinearOperator, q: Tensor) -> Tensor:
-        """d (E q)_i / d a_i for rows of one action per query, (m, d_a).
-
-        `operator` is the same rows as a matrix E, (m, n); q is one number per sample.
-        """
+        """d (E q)_i / d a_i for rows of one action per query, (m, d_a)."""
+        # `operator` is the same rows as a matrix E, (m, n); q is one number per sample.
 
     @abstractmethod
     def draw_slopes(self, weights: RowWeights, q: Tensor) -> Tensor:

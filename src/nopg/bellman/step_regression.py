@@ -60,8 +60,11 @@ class StepRegression:
         self._beside_trend = (steps - given @ trend).numpy()
         self.range = (self._steps.min(axis=0), self._steps.max(axis=0))
         self._trust = np.ones(self._steps.shape[1])  # of the line beside the trend
-        self._units = np.asarray(bandwidths.state)
-        self._tree = cKDTree(self.states / self._units)
+        self.units = np.asarray(bandwidths.state)
+        self._tree = cKDTree(self.states / self.units)
+        # States, and actions that are no labels, in bandwidths, (n, k).
+        self.scales = np.append(self.units, [] if s.n_actions else bandwidths.action)
+        self.points: Array = given[:, :-1].numpy() / self.scales
         self.has_labels = bool(s.n_actions)
         self._similarity: Array | None = None  # log kernel between labels, if any
         if s.n_actions:
@@ -76,11 +79,9 @@ class StepRegression:
         taken: Array,  # actions there, (m, d_a), labels one-hot
         draws: Array | None,  # uniform on [0, 1), (m,)
     ) -> tuple[Array, Array, Array]:
-        """Change of the coordinates, reward, whether it goes on: (m, d), (m,), (m,).
-
-        With draws the change differs from the mean by the residual of a sample that they choose
-        with the weights of the regression.
-        """
+        """Change of the coordinates, reward, whether it goes on: (m, d), (m,), (m,)."""
+        # With draws the change differs from the mean by the residual of a sample that they choose
+        # with the weights of the regression.
         found, _, columns, weights = self._predicted(x, states, taken, 1)
         moved = found[:, :-2]
         if draws is not None:
@@ -90,26 +91,23 @@ class StepRegression:
 
     @cached_property
     def residuals(self) -> Array:
-        """What each sample's step differs by from the regression without it, (n, d).
-
-        The mean of k samples has 1 / k of their variance, which is taken off.
-        """
+        """What each sample's step differs by from the regression without it, (n, d)."""
+        # The mean of k samples has 1 / k of their variance, which is taken off.
         mean, weights = self._left_out(np.arange(len(self.places)))
         own = 1.0 + np.square(self._trust[:-2]) * np.square(weights).sum(1, keepdims=True)
         rest: Array = (self._steps - mean)[:, :-2] / np.sqrt(own)
         return rest
 
-    def nearest(self, states: Array) -> Array:
-        """The sample next to each state, (m,)."""
-        found: Array = self._tree.query(states / self._units)[1]
+    def near(self, states: Array, count: int) -> Array:
+        """The samples next to states, (m, count), or all there are."""
+        k = range(1, min(count, len(self.places)) + 1)
+        found: Array = self._tree.query(states / self.units, k=k)[1]
         return found
 
     def lines(self) -> tuple[Array, Array]:
-        """The regression at every sample, (n, L, d + 2), and its slopes there.
-
-        Slopes are by coordinates and actions, (n, L, d + d_a, d + 2). L is the number of labels, or
-        1 for the action that was taken.
-        """
+        """The regression at every sample, (n, L, d + 2), and its slopes there."""
+        # Slopes are by coordinates and actions, (n, L, d + d_a, d + 2). L is the number of labels,
+        # or 1 for the action that was taken.
         taken, d_s, d = self.actions, self.states.shape[1], self.places.shape[1]
         every: list[Array] = [taken]
         if self._similarity is not None:
@@ -129,9 +127,7 @@ class StepRegression:
 
     def actions_near(self, states: Array) -> tuple[Array, Array]:
         """The least and the most of every action taken around states, (m, d_a)."""
-        k = min(NEAREST, len(self.places))
-        _, columns = self._tree.query(states / self._units, k=range(1, k + 1))
-        near = self.actions[columns]
+        near = self.actions[self.near(states, NEAREST)]
         return near.min(axis=1), near.max(axis=1)
 
     def _left_out(self, rows: Array) -> tuple[Array, Array]:
@@ -166,7 +162,7 @@ class StepRegression:
         # Then its slopes beside the trend, in bandwidths; samples from the `first` nearest on, and
         # their weights, (m, k) each.
         k = list(range(first, min(NEAREST, len(self.places) + 1 - first) + first))
-        distances, columns = self._tree.query(states / self._units, k=k)
+        distances, columns = self._tree.query(states / self.units, k=k)
         logits = -0.5 * distances**2
         features = self.arcs.wrapped(self.places[columns] - x[:, None]) / self.widths  # (m, k, d)
         given = states

@@ -6,10 +6,7 @@
  * A path is computed by itself: its digits do not depend on which others there are, nor
  * on how they are shared among threads.
  */
-#include <math.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "act.h"
 
 #define LANES 8
 #define TOGETHER 4 /* paths that are predicted side by side */
@@ -65,12 +62,7 @@ typedef struct {
 } Model;
 
 typedef struct {
-  int64_t count, n_layers, n_out, is_discrete, is_decided, is_squashed;
-  const int64_t *widths;           /* (n_layers + 1) */
-  const double *mean, *factor;  /* (count, widths[0]) */
-  const double *weights;        /* of each policy, all layers (in, out) in turn */
-  const double *biases;         /* of each policy, all layers in turn */
-  const double *middle, *half;  /* (n_out), of the squashing */
+  Perceptrons net;
   const double *given; /* (n_steps, n_paths, d_a), recorded actions instead; or null */
   /* What is added to them, gains (state - around) within (2, d_a) limits; or null:
    * (n_steps, n_paths, d_s) and (n_steps, n_paths, d_a, d_s). */
@@ -158,46 +150,6 @@ static vec cos_of(vec x) {
     x.of[p] = (part)((ipart)y ^ odd);
   }
   return x;
-}
-
-static void act(const Policies *a, int64_t path, int64_t n_paths, const double *state,
-                double *action, double *one, double *two) {
-  int64_t k = path / (n_paths / a->count), d = a->widths[0], size = 0, n_biases = 0;
-  for (int64_t l = 0; l < a->n_layers; l++) {
-    size += a->widths[l] * a->widths[l + 1];
-    n_biases += a->widths[l + 1];
-  }
-  const double *w = a->weights + k * size, *b = a->biases + k * n_biases;
-  for (int64_t i = 0; i < d; i++)
-    one[i] = (state[i] - a->mean[k * d + i]) * a->factor[k * d + i];
-  for (int64_t l = 0; l < a->n_layers; l++) {
-    int64_t n = a->widths[l], m = a->widths[l + 1];
-    memcpy(two, b, m * sizeof(double));
-    for (int64_t i = 0; i < n; i++) {
-      double x = l && one[i] < 0.0 ? 0.0 : one[i];
-      for (int64_t j = 0; j < m; j++) two[j] += x * w[i * m + j];
-    }
-    w += n * m;
-    b += m;
-    double *swap = one;
-    one = two;
-    two = swap;
-  }
-  int64_t n = a->n_out;
-  if (a->is_discrete) {
-    int64_t best = 0;
-    for (int64_t i = 1; i < n; i++) best = one[i] > one[best] ? i : best;
-    double top = one[best], total = 0.0;
-    for (int64_t i = 0; i < n; i++) {
-      action[i] = a->is_decided ? i == best : exp(one[i] - top);
-      total += action[i];
-    }
-    for (int64_t i = 0; i < n; i++) action[i] /= total;
-  } else if (a->is_squashed) {
-    for (int64_t i = 0; i < n; i++) action[i] = a->middle[i] + a->half[i] * tanh(one[i]);
-  } else {
-    memcpy(action, one, n * sizeof(double));
-  }
 }
 
 /* State and action, and angles of these. */
@@ -369,9 +321,8 @@ int nopg_rollout(const Model *m, const Policies *a, int64_t first, int64_t last,
                  int64_t n_steps, const double *draws, double *states, double *actions,
                  double *reached, double *following, double *rewards,
                  double *terminated, double *left, double *continuing) {
-  int64_t width = m->d_z + m->q + 4 * LANES;
-  for (int64_t l = 0; a->widths && l <= a->n_layers; l++)
-    width = a->widths[l] > width ? a->widths[l] : width;
+  int64_t width = m->d_z + m->q + 4 * LANES, own = widest(&a->net);
+  width = own > width ? own : width;
   double *memory = malloc(((4 * TOGETHER + 2) * width + m->n_points) * sizeof(double));
   if (!memory) return 1;
   double *inputs = memory, *outs = inputs + TOGETHER * width, *z = outs + TOGETHER * width;
@@ -390,7 +341,7 @@ int nopg_rollout(const Model *m, const Policies *a, int64_t first, int64_t last,
         if (a->given)
           memcpy(action, a->given + row * m->d_a, m->d_a * sizeof(double));
         else
-          act(a, b, n_paths, state, action, one, two);
+          act(&a->net, b / (n_paths / a->net.count), state, action, one, two);
         if (a->gains) feed_back(m, a, row, state, action);
         fill(m, state, action, inputs + k * width);
       }

@@ -51,12 +51,11 @@ class DenseRows(LinearOperator):
 
 @dataclass(frozen=True)
 class Pattern:
-    """Where the entries of sparse rows are.
+    """Where the entries of sparse rows are."""
 
-    Values stay as they were listed ("stacked"): block after block of equally long rows. The
-    transpose is stored as rows too, since a scattering product is many times slower than a
-    gathering one.
-    """
+    # Values stay as they were listed ("stacked"): block after block of equally long rows. The
+    # transpose is stored as rows too, since a scattering product is many times slower than a
+    # gathering one.
 
     shape: tuple[int, int]
     position: Tensor | None  # (m,) stacked place of each row; None if they are in order
@@ -151,11 +150,10 @@ class SparseRows(LinearOperator):
 
 @dataclass(frozen=True)
 class AveragedRows(LinearOperator):
-    """Rows averaged in consecutive groups, some of them set to zero: P of Theorem 1.
+    """Rows averaged in consecutive groups, some of them set to zero: P of Theorem 1."""
 
-    `rows` holds one row for each of N_phi next states of a sample; that of a terminal sample is
-    zero.
-    """
+    # `rows` holds one row for each of N_phi next states of a sample; that of a terminal sample is
+    # zero.
 
     rows: LinearOperator
     group: int

@@ -23,11 +23,10 @@ from nopg.linalg.operators import LinearOperator
 
 @dataclass(frozen=True)
 class Ranks:
-    """The ranks of a job, seen from one of them.
+    """The ranks of a job, seen from one of them."""
 
-    Samples are shared in contiguous ranges of equal length, the last one shorter: gathered parts
-    then lie end to end as the whole does, with padding behind it.
-    """
+    # Samples are shared in contiguous ranges of equal length, the last one shorter: gathered parts
+    # then lie end to end as the whole does, with padding behind it.
 
     rank: int  # number of this process, from 0
     size: int  # number of processes

@@ -15,7 +15,6 @@ import torch
 from torch import nn
 
 from nopg.algorithms.nopg.ascent import TrainingState
-from nopg.algorithms.nopg.config import N_UPDATES
 from nopg.algorithms.nopg.nopg import NOPG
 from nopg.algorithms.nopg.training import announce
 from nopg.data.dataset import Dataset
@@ -57,7 +56,7 @@ def start(
     data: Dataset,
     initial_states: Any = None,
     *,
-    n_updates: int = N_UPDATES,
+    n_updates: int | None = None,
     evaluate_every: int = 100,
     monitoring: Monitoring | None = None,
 ) -> FittedPolicy:
@@ -68,7 +67,7 @@ def start(
         model: NOPG with its settings, which are kept in the folder.
         data: Logged transitions; copied into the folder.
         initial_states: Where the task starts, as in `NOPG.fit`.
-        n_updates: Policy updates.
+        n_updates: Policy updates, as in `NOPG.fit`.
         evaluate_every: As in `NOPG.fit`.
         monitoring: Checkpoints, TensorBoard, callback, evaluators, progress.
 
@@ -82,6 +81,7 @@ def start(
         fitted = model.prepare(
             data, initial_states, announce=announce if monitoring.progress else None
         )
+        n_updates = model.length(n_updates)
         model.find_start(n_updates, progress=monitoring.progress)
         config = RunConfig.of(fitted, n_updates, evaluate_every)
         fitted.save(path / "initial.nopg")

@@ -27,10 +27,9 @@ from nopg.policies.families import Policy
 
 
 class AscentState:
-    """What an ascent carries from one update to the next, beside the policy.
+    """What an ascent carries from one update to the next, beside the policy."""
 
-    `ascend` brings it up to date before each yield, and begins where it stands.
-    """
+    # `ascend` brings it up to date before each yield, and begins where it stands.
 
     def __init__(self) -> None:
         self.step, self.seconds = 0, 0.0  # updates done, and the time they took
@@ -125,10 +124,8 @@ def ascend(
     generator: torch.Generator,  # of a stochastic policy's draws
     state: AscentState | None = None,
 ) -> Iterator[Update]:
-    """Improve `policy` in place, yielding after each update.
-
-    With the state of an earlier ascent, and its policy, the updates go on to the same bits.
-    """
+    """Improve `policy` in place, yielding after each update."""
+    # With the state of an earlier ascent, and its policy, the updates go on to the same bits.
     parameters = [p for p in policy.parameters() if p.requires_grad]
     if not parameters:
         raise ConfigError(

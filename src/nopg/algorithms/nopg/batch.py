@@ -7,7 +7,6 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from nopg.algorithms.nopg.config import N_UPDATES
 from nopg.algorithms.nopg.fused import ascend_together
 from nopg.algorithms.nopg.nopg import NOPG
 from nopg.algorithms.nopg.training import keep_better
@@ -22,7 +21,7 @@ def fit_batch(
     models: Sequence[NOPG],
     data: Dataset,
     initial_states: Any = None,
-    n_updates: int = N_UPDATES,
+    n_updates: int | None = None,
     *,
     progress: bool = True,
 ) -> list[FittedPolicy]:
@@ -38,7 +37,7 @@ def fit_batch(
         models: Models of one configuration, up to the seed.
         data: Logged transitions.
         initial_states: Where the task starts, (B, d_s).
-        n_updates: Updates of each policy.
+        n_updates: Updates of each policy, as in `NOPG.fit`.
         progress: Show a bar with the best J.
 
     Returns:
@@ -51,6 +50,7 @@ def fit_batch(
     first = models[0]
     policies = [first.prepare(data, initial_states)]
     policies += [model.prepare_like(first) for model in models[1:]]
+    n_updates = first.length(n_updates)
     for model in models:
         model.find_start(n_updates, progress=progress)
     begun = [copy.deepcopy(policy.policy) for policy in policies]

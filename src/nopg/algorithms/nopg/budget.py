@@ -131,11 +131,9 @@ def _fused_bytes(policy: Policy, samples: Samples, config: NOPGConfig) -> int:
 
 
 def available_memory(device: str = "cpu", root: Path = Path("/")) -> int | None:
-    """Bytes that are free; None if unknown.
-
-    On Linux the lesser of what the kernel calls available and what the container's control group
-    and the process's limit leave; on a GPU what its driver calls free.
-    """
+    """Bytes that are free; None if unknown."""
+    # On Linux the lesser of what the kernel calls available and what the container's control group
+    # and the process's limit leave; on a GPU what its driver calls free.
     if device.startswith("cuda"):
         return int(torch.cuda.mem_get_info(torch.device(device))[0])
     found, group = [], root / "sys/fs/cgroup"

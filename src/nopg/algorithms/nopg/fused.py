@@ -164,10 +164,8 @@ def _skeleton(policies: Sequence[Policy]) -> Policy:
 
 
 def ascend_fused(trainer: FusedTrainer) -> Iterator[list[Update]]:
-    """The updates of all policies, step by step, as `ascend` yields those of one.
-
-    No certificate is computed on the way (NaN): `model.objective()` has one.
-    """
+    """The updates of all policies, step by step, as `ascend` yields those of one."""
+    # No certificate is computed on the way (NaN): `model.objective()` has one.
     began = time.perf_counter()
     for step in range(trainer.n_updates):
         trainer.update(step)

@@ -15,7 +15,7 @@ from tqdm.auto import tqdm
 from nopg.algorithms.build import action_space_of, as_dataset, build_policy
 from nopg.algorithms.nopg.ascent import TrainingState
 from nopg.algorithms.nopg.budget import estimate_budget, out_of_memory
-from nopg.algorithms.nopg.config import N_UPDATES, NOPGConfig, require_count
+from nopg.algorithms.nopg.config import N_AFTER_SEARCH, N_UPDATES, NOPGConfig, require_count
 from nopg.algorithms.nopg.starts import KINDS, N_SHORT, Ground, find_start
 from nopg.algorithms.nopg.training import Training, announce
 from nopg.bellman.problem import MATCHED, Problem
@@ -84,7 +84,7 @@ class NOPG:
         self,
         data: Dataset,
         initial_states: Any = None,
-        n_updates: int = N_UPDATES,
+        n_updates: int | None = None,
         *,
         evaluators: Mapping[str, Callable[[FittedPolicy], float]] | None = None,
         evaluate_every: int = 100,
@@ -98,7 +98,7 @@ class NOPG:
             data: Logged transitions.
             initial_states: Where the task starts, (B, d_s); by default the first
                 state of each episode.
-            n_updates: Policy updates.
+            n_updates: Policy updates; by default 100 after a search for a start, else 200.
             evaluators: Functions of the policy, called every `evaluate_every` updates and after the
                 last; results land in the history.
             evaluate_every: Updates between evaluations.
@@ -113,6 +113,7 @@ class NOPG:
             so far (`history.stopped == "interrupted"`).
         """
         fitted = self.prepare(data, initial_states, ranks, announce if progress else None)
+        n_updates = self.length(n_updates)
         self.find_start(n_updates, progress=progress)
         self.training(n_updates).run(
             evaluators=evaluators,
@@ -166,21 +167,23 @@ class NOPG:
             problem=problem,
         )
         self._fitted, self._budget, self.ground = fitted, budget, None
-        is_matched = config.estimator.rows == MATCHED
-        if config.training.search_start and is_matched and self._module is None:
+        is_matched = config.rows == MATCHED
+        if config.search_start and is_matched and self._module is None:
             self.ground = Ground.of(data, problem.bandwidths, config.gamma, seeds)
         return fitted
 
-    def find_start(self, n_updates: int = N_UPDATES, *, progress: bool = True) -> None:
+    def length(self, n_updates: int | None) -> int:
+        """Updates of a prepared policy: those asked for, fewer where a start is searched."""
+        usual = N_UPDATES if self.ground is None else N_AFTER_SEARCH
+        return usual if n_updates is None else n_updates
+
+    def find_start(self, n_updates: int = N_AFTER_SEARCH, *, progress: bool = True) -> None:
         """Let a few short ascents look for where the prepared policy should start.
 
         They use rows of several kinds, and the policy whose mean path earns most is taken (see
         `starts`). Nothing happens with the paper's rows, with a module of your own, which starts as
-        you give it, or with `search_start=False`.
-
-        Args:
-            n_updates: Updates of the ascent to come; none of these takes more.
-            progress: Show a bar.
+        you give it, or with `search_start=False`. None takes more than twice the `n_updates` of the
+        ascent to come.
         """
         require_count("n_updates", n_updates)
         fitted, config, ground = self.fitted, self.config, self.ground
@@ -192,7 +195,7 @@ class NOPG:
             other = replace(config, seed=config.seed + number, device="cpu", dtype="float64")
             return build_policy(other, data, space)[0]
 
-        n_short = min(N_SHORT, n_updates)
+        n_short = min(N_SHORT, 2 * n_updates)
         with (
             tqdm(total=len(KINDS) * n_short, disable=not progress, desc="starts") as bar,
             out_of_memory(self._budget),
@@ -213,12 +216,7 @@ class NOPG:
         return fitted
 
     def training(self, n_updates: int, resume: TrainingState | None = None) -> Training:
-        """The updates of a prepared policy, to be run; `fit` does both.
-
-        Args:
-            n_updates: Updates in all, those before `resume` included.
-            resume: Where an earlier training stood.
-        """
+        """The updates of a prepared policy, to be run; those before `resume` are among them."""
         return Training(self.fitted, self.config, n_updates, resume, self._budget, self.ground)
 
     @property

@@ -40,6 +40,7 @@ from nopg.randomness import Seed
 
 REFRESH = 8  # updates that one coarse inverse serves
 Kind = tuple[str, float]  # a row model and a factor on the bandwidths
+Advance = Callable[[], object]  # called after every update
 PLAIN, NEAR, WIDE = (NADARAYA_WATSON, 1.0), (MATCHED, 1.0), (MATCHED, 2.0)
 KINDS: tuple[tuple[Kind, ...], ...] = ((PLAIN,), (PLAIN, NEAR, WIDE))
 """What each short ascent uses, one kind after the other from update to update."""
@@ -47,25 +48,22 @@ ROUNDS, MARGIN = 3, 1e-2
 """How often they are made at most: once, unless the best mean path earns less a step than J says of
 its policy, by this share. Paths are followed farther: what has arrived should last."""
 N_SHORT, SNAPSHOTS = 200, 4
-"""Most updates of each, and how many of its policies are compared, the last among them:
-on a flat J an ascent walks on after it has arrived."""
+"""Most updates of each, and how many of its policies are compared: on a flat J it walks on."""
 WINDOW, SETTLED = 24, 1e-2
-"""An ascent ends early when that many updates, a multiple of how many kinds there are,
-have brought less than this share of all that it has risen."""
+"""An ascent ends early when so many updates, some of each kind, brought less of its rise."""
 N_ALONG = 40  # updates along mean paths
+CREDIT = 0.95  # of every other of these in noise: gradients of more than twenty steps are lost
 N_ROWS = 800  # samples each rests on, a random part of more
-LASTING = 3.0
-"""How many times farther paths are followed than the discount looks: what has arrived
-must stay, and a slow drift earns as much as a balance until it ends."""
+LASTING = 3.0  # times farther paths are followed than the discount looks: balances drift slowly
 N_STARTS, N_GUSTS = 6, 12  # initial states they begin at; paths drawn in noise
 N_ELSEWHERE, WEIGHT = 20, 0.2
 """States of the data that a short ascent counts beside the initial ones, and their
 weight: where J is flat from the start, they are what tells good from better."""
 LEARNING_RATE, LABEL_RATE = 1e-2, 5e-2
 """Adam's first step size; likewise for labels, whose probabilities have far to go."""
-N_DRAWS = 4
-"""In noise, how often samples are drawn anew for the ascent that goes on from the best:
-what rests on the gusts of one draw falls with the next."""
+N_DRAWS = (
+    4  # times that samples are drawn anew in noise: what rests on one draw falls with the next
+)
 RTOL = 1e-2  # relative residual of the solves
 
 
@@ -104,7 +102,7 @@ def find_start(
     fresh: Callable[[int], Policy],  # an untrained one by number, for the others
     config: NOPGConfig,  # of the long ascent
     n_updates: int,  # of each short one
-    advance: Callable[[], object],  # called after every update
+    advance: Advance,
 ) -> Policy:
     """The best of a few short ascents, and of a few more where J overrates it."""
     initial, bandwidths = torch.as_tensor(fitted.initial_states), fitted.bandwidths
@@ -113,8 +111,7 @@ def find_start(
     generator = seed.numpy("starts")
     rated: list[tuple[float, Policy]] = []
     found: list[Policy] = []
-    value = promised = -math.inf
-    best = fitted.policy
+    value, promised, best = -math.inf, -math.inf, fitted.policy
     for number, kinds in enumerate(KINDS * ROUNDS):
         one = fresh(number) if number else copy.deepcopy(fitted.policy).double().cpu()
         part = ground.samples if number % len(KINDS) else ground.data
@@ -138,43 +135,44 @@ def find_start(
         promised -= MARGIN * abs(promised)
         if value >= promised:
             break
-    if not ground.paths.regression.is_noisy and (ground.data.n_actions or value < promised):
-        along, n_along = PathGradient(ground.paths, initial[:N_STARTS]), min(N_ALONG, n_updates)
-        for _ in range(ROUNDS):
-            found = _ascend_along(best, along, ground.data.rewards, n_along, advance)
-            rated += zip(path_returns(found, fitted, ground), found, strict=True)
-            value, best = max(rated, key=lambda pair: pair[0])
-            if value >= promised:
-                break
-        found = []
-    for _ in range(N_DRAWS if ground.is_noisy else 0):
-        part, best = ground.drawn(generator), copy.deepcopy(best)
-        last = [_problem(part, initial, bandwidths, config.estimator, NEAR, seed)]
-        best = _ascend(best, last, seed, -(-n_updates // N_DRAWS), advance)[-1]
-        found.append(best)
-    if found:
+    is_noisy, n_along = ground.paths.regression.is_noisy, min(N_ALONG, n_updates)
+    is_followed = is_noisy or ground.data.n_actions or value < promised
+    for number in range(ROUNDS if is_followed else 0):
+        gusts = (generator, 1.0 if number % 2 else CREDIT) if is_noisy else ()
+        along = PathGradient(ground.paths, _starts(initial, is_noisy), *gusts)
+        found = _ascend_along(best, along, ground.data.rewards, n_along, advance)
         rated += zip(path_returns(found, fitted, ground), found, strict=True)
+        value, best = max(rated, key=lambda pair: pair[0])
+        if value >= promised and not is_noisy:
+            break
+    found = [best]
+    for _ in range(N_DRAWS if ground.is_noisy else 0):
+        part, on = ground.drawn(generator), copy.deepcopy(found[-1])
+        last = [_problem(part, initial, bandwidths, config.estimator, NEAR, seed)]
+        found.append(_ascend(on, last, seed, -(-n_updates // N_DRAWS), advance)[-1])
+    if found[1:]:
+        rated += zip(path_returns(found[1:], fitted, ground), found[1:], strict=True)
     return max(rated, key=lambda pair: pair[0])[1]
 
 
 def path_returns(policies: Sequence[Policy], fitted: FittedPolicy, ground: Ground) -> list[float]:
     """What each policy's paths through the data of `fitted` earn, a step."""
     paths, initial = ground.paths, torch.as_tensor(fitted.initial_states)
-    if paths.regression.is_noisy:
-        starts = initial.repeat(-(-N_GUSTS // len(initial)), 1)[:N_GUSTS]
-        found = paths.returns(policies, starts, Seed(fitted.seed).numpy("gusts"))
-    else:
-        paths = replace(paths, gamma=1.0 - (1.0 - paths.gamma) / LASTING)
-        found = paths.returns(policies, initial[:N_STARTS])
-    return list(((1.0 - paths.gamma) * found.mean(axis=1)).tolist())
+    is_noisy, least = paths.regression.is_noisy, (1.0 - paths.gamma) / LASTING
+    gusts = Seed(fitted.seed).numpy("gusts") if is_noisy else None
+    farther = replace(paths, gamma=1.0 - least)
+    found = farther.returns(policies, _starts(initial, is_noisy), gusts)
+    return list((least * found.mean(axis=1)).tolist())
+
+
+def _starts(initial: Tensor, is_noisy: bool) -> Tensor:
+    """Where paths begin; those that are drawn begin at each initial state several times."""
+    often = -(-N_GUSTS // len(initial)) if is_noisy else 1
+    return initial.repeat(often, 1)[: N_GUSTS if is_noisy else N_STARTS]
 
 
 def _ascend_along(
-    policy: Policy,
-    gradient: PathGradient,
-    rewards: Tensor,
-    n_updates: int,
-    advance: Callable[[], object],
+    policy: Policy, gradient: PathGradient, rewards: Tensor, n_updates: int, advance: Advance
 ) -> list[Policy]:
     """Copies of a policy on its way up along its mean paths, the best of them first."""
     policy, kept = copy.deepcopy(policy), []
@@ -201,26 +199,17 @@ def _with_others(initial: Tensor, states: Tensor, generator: np.random.Generator
 
 
 def _problem(
-    part: Samples,
-    initial: Tensor,
-    bandwidths: Bandwidths,
-    like: EstimatorConfig,
-    kind: Kind,
-    seed: Seed,
+    part: Samples, initial: Tensor, h: Bandwidths, like: EstimatorConfig, kind: Kind, seed: Seed
 ) -> Problem:
     rows, scale = kind
     # Short lists for both: a start need not be exact.
     config = replace(like, rows=rows, neighbours=64, next_state_samples=1)
-    built = Problem.build(part, initial, bandwidths, config, seed.torch("next-states"))
+    built = Problem.build(part, initial, h, config, seed.torch("next-states"))
     return built if scale == 1.0 else built.rescaled(scale)
 
 
 def _ascend(
-    policy: Policy,
-    problems: Sequence[Problem],
-    seed: Seed,
-    n_updates: int,
-    advance: Callable[[], object],
+    policy: Policy, problems: Sequence[Problem], seed: Seed, n_updates: int, advance: Advance
 ) -> list[Policy]:
     """Updates in place, each on the next of the problems; copies on the way."""
     parameters = [p for p in policy.parameters() if p.requires_grad]

@@ -31,8 +31,7 @@ class Training:
         fitted: FittedPolicy,  # its kernel rows are laid out
         config: NOPGConfig,
         n_updates: int,  # in all, those before `resume` included
-        # Where an earlier training of the same data and settings stood; this one goes on to the
-        # same bits.
+        # Where an earlier training of the same stood; this one goes on to the same bits.
         resume: TrainingState | None = None,
         budget: Budget | None = None,  # for the sentence when memory ends
         ground: Ground | None = None,  # what the start was searched on
@@ -75,13 +74,8 @@ class Training:
         require_count("n_updates", self._n_updates)
         require_count("evaluate_every", evaluate_every)
         history, fitted = self.history, self._fitted
-        bar = tqdm(
-            total=self._n_updates,
-            initial=len(history.updates),
-            disable=not progress,
-            unit="update",
-            desc="NOPG",
-        )
+        how = {"disable": not progress, "unit": "update", "desc": "NOPG"}
+        bar = tqdm(total=self._n_updates, initial=len(history.updates), **how)
         try:
             for update in self._updates():
                 is_last = update.step == self._n_updates
@@ -131,24 +125,16 @@ class Training:
         """Updates of the policy; each makes what was solved before it stale."""
         fitted, config = self._fitted, self._config
         draws = Seed(config.seed).torch("policy-samples", config.device)
+        given = (self.problem, [fitted.policy], config.training, self._n_updates, [draws])
         with out_of_memory(self._budget):
-            for (update,) in ascend_together(
-                self.problem,
-                [fitted.policy],
-                config.training,
-                self._n_updates,
-                [draws],
-                [self._ascent],
-            ):
+            for (update,) in ascend_together(*given, [self._ascent]):
                 fitted.policy_changed()
                 yield update
 
 
 def keep_better(fitted: FittedPolicy, first: Policy, ground: Ground | None) -> None:
-    """Go back to the first policy if the ascent has left it for something worse.
-
-    J cannot tell, it rose: the mean path can.
-    """
+    """Go back to the first policy if the ascent has left it for something worse."""
+    # J cannot tell, it rose: the mean path can.
     if ground is None:
         return
     before, after = path_returns([first, fitted.policy], fitted, ground)
