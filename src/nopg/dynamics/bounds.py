@@ -46,11 +46,9 @@ class Saturation:
     def of(
         cls, states: Tensor, actions: Tensor, next_states: Tensor, exempt: Sequence[int] = ()
     ) -> tuple[Saturation, Tensor]:
-        """Saturation of n transitions, and which of them are saturated, (n,).
-
-        `exempt` are dimensions that do not saturate: a cosine of 1 is the turning
-        point of a circle.
-        """
+        """Saturation of n transitions, and which of them are saturated, (n,)."""
+        # `exempt` are dimensions that do not saturate: a cosine of 1 is the turning
+        # point of a circle.
         both = torch.cat([states, next_states])
         hits = torch.stack([next_states == both.amin(dim=0), next_states == both.amax(dim=0)])
         inputs = torch.cat([states, actions], dim=1)
@@ -102,11 +100,9 @@ class StateBounds:
     def of(
         cls, states: Tensor, actions: Tensor, next_states: Tensor, n_present: int | None = None
     ) -> tuple[StateBounds, Tensor]:
-        """Bounds of n transitions, and which of these are saturated, (n,).
-
-        Columns from `n_present` on are past ones: where they have been says nothing that was not
-        said when they were present, and they have no bounds.
-        """
+        """Bounds of n transitions, and which of these are saturated, (n,)."""
+        # Columns from `n_present` on are past ones: where they have been says nothing that was not
+        # said when they were present, and they have no bounds.
         both = torch.cat([states, next_states])
         angles = tuple(angle_pairs(both[:, :n_present]))
         columns = [column for pair in angles for column in pair]
@@ -153,10 +149,8 @@ class StateBounds:
         return projected
 
     def projection_jacobian(self, states: Tensor) -> Tensor:
-        """d project / d states, (m, d_s, d_s).
-
-        0 where clipped; (1 - u u') / radius for the unit vector u of each angle.
-        """
+        """d project / d states, (m, d_s, d_s)."""
+        # 0 where clipped; (1 - u u') / radius for the unit vector u of each angle.
         clipped = self.clip(states)
         jacobian = torch.eye(states.shape[1]).to(states).repeat(len(states), 1, 1)
         for i, j in self.angles:

@@ -97,12 +97,10 @@ def _reward_curvature(
 
 
 def process_curvature(process: GaussianProcess, inputs: Tensor) -> Tensor:
-    """Second derivatives of the last target, (m, d, d).
-
-    Of w exp(-|z|^2 / 2) with z = (x - c) / l they are w exp(-|z|^2 / 2) (z z' - 1)
-    over l l'. With angles t of the inputs x they are T' F T + sum_k f_k t_k'', where
-    T = d(x, t)/dx, F and f are second and first derivatives by (x, t).
-    """
+    """Second derivatives of the last target, (m, d, d)."""
+    # Of w exp(-|z|^2 / 2) with z = (x - c) / l they are w exp(-|z|^2 / 2) (z z' - 1)
+    # over l l'. With angles t of the inputs x they are T' F T + sum_k f_k t_k'', where
+    # T = d(x, t)/dx, F and f are second and first derivatives by (x, t).
     found = _kernel_curvature(process, inputs)
     if not process.angles:
         return found

@@ -87,14 +87,12 @@ class GaussianProcess:
         is_free: Tensor | None = None,
         angles: tuple[Angle, ...] = (),
     ) -> GaussianProcess:
-        """Regress `targets` (n, q) on `inputs` (n, d), both float64.
-
-        The `generator` chooses the samples where there are many, and the search for hyperparameters
-        starts from those of a process that is `like` it. Of targets `with_outliers` no sample is
-        left out, however odd. The others are learned from samples that are free, (n,), and within
-        `limits`: longer scales and more noise are for what is followed over many steps. The last
-        target may depend on `angles` of the inputs, too.
-        """
+        """Regress `targets` (n, q) on `inputs` (n, d), both float64."""
+        # The `generator` chooses the samples where there are many, and the search for
+        # hyperparameters starts from those of a process that is `like` it. Of targets
+        # `with_outliers` no sample is left out, however odd. The others are learned from samples
+        # that are free, (n,), and within `limits`: longer scales and more noise are for what is
+        # followed over many steps. The last target may depend on `angles` of the inputs, too.
         rows = torch.as_tensor(_informative_rows(inputs, generator))
         n_given, inputs = inputs.shape[1], with_angles(inputs, angles)
         centre, spread = inputs.mean(dim=0), _positive(inputs.std(dim=0, correction=0))
@@ -208,10 +206,8 @@ class GaussianProcess:
         return found[..., :d] + found[..., d:] @ angle_slopes(inputs, self.angles)
 
     def slopes(self, inputs: Tensor) -> Tensor:
-        """Derivatives by inputs and by angles, as if these were free, (m, q, d).
-
-        The kernel of u has the derivative k(z, u) (u - z) / scale^2.
-        """
+        """Derivatives by inputs and by angles, as if these were free, (m, q, d)."""
+        # The kernel of u has the derivative k(z, u) (u - z) / scale^2.
         z = self.standardised(inputs)
         smooth = z.new_empty(len(z), *self.inverse_scales.shape)
         for i, weighted in self._weighted(z):
@@ -241,13 +237,11 @@ class GaussianProcess:
         return between * self.amplitude[self.curved, None, None].square()
 
     def noise_errors(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        """Errors at the samples of `fit`, as large as their noise alone, (n, q).
-
-        A sample draws the mean towards itself: an error is too small by sqrt(1 - h), h the sample's
-        own weight in its prediction, and predicted from all the others it is too large by the same.
-        So neither few data nor a good fit changes its size. What more kernels would explain is no
-        noise: errors are then as large as that of the likelihood.
-        """
+        """Errors at the samples of `fit`, as large as their noise alone, (n, q)."""
+        # A sample draws the mean towards itself: an error is too small by sqrt(1 - h), h the
+        # sample's own weight in its prediction, and predicted from all the others it is too large
+        # by the same. So neither few data nor a good fit changes its size. What more kernels would
+        # explain is no noise: errors are then as large as that of the likelihood.
         errors = targets - self.predict(inputs)
         kernel = self._kernel(self.standardised(inputs)).permute(1, 2, 0)
         ratio = (self.noise / self.amplitude)[self.curved, None].square() + JITTER
@@ -266,11 +260,9 @@ class GaussianProcess:
         with_outliers: Sequence[int],
         is_free: Tensor,
     ) -> list[GaussianProcess]:
-        """The same regression of K parts of the samples, masks of (n,), in turn.
-
-        Hyperparameters, kernels and outliers stay, and with them products of kernels: of each,
-        those of what is left out are subtracted. `whitening` stays, too.
-        """
+        """The same regression of K parts of the samples, masks of (n,), in turn."""
+        # Hyperparameters, kernels and outliers stay, and with them products of kernels: of each,
+        # those of what is left out are subtracted. `whitening` stays, too.
         x, n_given = self.standardised(inputs), inputs.shape[1]
         owns = [is_free | (j in with_outliers) for j in range(targets.shape[1])]
         parts = ([own & keep for own in owns] for keep in keeps)

@@ -99,10 +99,8 @@ class Hyperparameters(NamedTuple):
 def robust_hyperparameters(
     x: Tensor, y: Tensor, initial: Hyperparameters | None, limits: HyperparameterLimits = FREE
 ) -> tuple[Hyperparameters, Tensor]:
-    """Hyperparameters of most of the samples, and which are no outliers, (n,).
-
-    Inputs, (n, d), and target, (n,), are standardised, in random order.
-    """
+    """Hyperparameters of most of the samples, and which are no outliers, (n,)."""
+    # Inputs, (n, d), and target, (n,), are standardised, in random order.
     n_samples = limits.n_samples
     x_fit, y_fit = x[:n_samples], y[:n_samples]
     found = likeliest_hyperparameters(x_fit, y_fit, initial, limits)
@@ -122,10 +120,8 @@ def likeliest_hyperparameters(
     initial: Hyperparameters | None = None,
     limits: HyperparameterLimits = FREE,
 ) -> Hyperparameters:
-    """Maximise the marginal likelihood of y ~ GP(0, k + noise^2) with weak priors.
-
-    From `initial` on, by default typical values, for standardised x, (n, d), and y, (n,).
-    """
+    """Maximise the marginal likelihood of y ~ GP(0, k + noise^2) with weak priors."""
+    # From `initial` on, by default typical values, for standardised x, (n, d), and y, (n,).
     from scipy.optimize import minimize
 
     if initial is not None and limits.is_fixed:
@@ -158,10 +154,8 @@ def likeliest_hyperparameters(
 
 
 def takes_noise_for_a_function(x: Tensor, y: Tensor, found: Hyperparameters) -> bool:
-    """Whether most of a target counts as explained, but no sample is by the others.
-
-    Length scales shorter than samples are apart explain anything, white noise as well.
-    """
+    """Whether most of a target counts as explained, but no sample is by the others."""
+    # Length scales shorter than samples are apart explain anything, white noise as well.
     inverse = torch.linalg.inv(found.noisy_covariance(x))
     left_out = (inverse @ y / inverse.diagonal()).square().mean()
     return bool(left_out > MOST * y.square().mean() > 2.0 * found.noise**2)
@@ -173,10 +167,8 @@ def negative_log_posterior(
     y: Tensor,
     scale_prior: tuple[float, float] = LOG_SCALE_PRIOR,
 ) -> tuple[float, np.ndarray]:
-    """The objective and its gradient in the logs of scales, amplitude and noise.
-
-    d/dp = -1/2 tr((a a' - K^-1) dK/dp) with a = K^-1 y (Rasmussen and Williams 2006, Eq. 5.9).
-    """
+    """The objective and its gradient in the logs of scales, amplitude and noise."""
+    # d/dp = -1/2 tr((a a' - K^-1) dK/dp) with a = K^-1 y (Rasmussen and Williams 2006, Eq. 5.9).
     p = torch.as_tensor(log_parameters).to(y)
     d = len(p) - 2
     z, noise = x * torch.exp(-p[:d]), torch.exp(2.0 * p[d + 1])
@@ -205,10 +197,8 @@ def negative_log_posterior(
 
 
 def leave_one_out_errors(x: Tensor, y: Tensor, found: Hyperparameters) -> Tensor:
-    """|y - mean| / std of each sample, predicted from all the others, (n,).
-
-    From one inverse: a_i / sqrt(K^-1_ii) with a = K^-1 y (Rasmussen and Williams 2006, Eq. 5.12).
-    """
+    """|y - mean| / std of each sample, predicted from all the others, (n,)."""
+    # From one inverse: a_i / sqrt(K^-1_ii) with a = K^-1 y (Rasmussen and Williams 2006, Eq. 5.12).
     inverse = torch.linalg.inv(found.noisy_covariance(x))
     return torch.abs((inverse @ y) * inverse.diagonal().clamp_min(1e-300).rsqrt())
 
@@ -275,12 +265,10 @@ def angle_bends(inputs: Tensor, angles: Sequence[Angle]) -> Tensor:
 def telling_angles(
     inputs: Tensor, target: Tensor, pairs: Sequence[tuple[int, int]]
 ) -> tuple[Angle, ...]:
-    """Angles that make a target of n samples, (n,), likelier than the inputs alone.
-
-    A likelihood multiplies the densities of every row, predicted from those before it. Of each pair
-    in turn the angle may jump at either end of either column: which of them is the cosine, and from
-    where an angle counts, nobody says.
-    """
+    """Angles that make a target of n samples, (n,), likelier than the inputs alone."""
+    # A likelihood multiplies the densities of every row, predicted from those before it. Of each
+    # pair in turn the angle may jump at either end of either column: which of them is the cosine,
+    # and from where an angle counts, nobody says.
     rows = np.random.default_rng(0).permutation(len(inputs))[:N_TELLING]
     x, y = inputs[rows], target[rows]
     if not pairs or float(y.std(correction=0)) <= 1e-12:

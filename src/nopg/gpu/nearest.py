@@ -48,10 +48,8 @@ def _descend(boxes, first_leaf, low, high, d: tl.constexpr):
 
 @triton.jit
 def _keep_nearest(near, names, count, k: tl.constexpr, CAP: tl.constexpr):
-    """Leave the k nearest of each buffer, the first ones among equals, at its front.
-
-    What comes is how many are left, and the distance below which others count.
-    """
+    """Leave the k nearest of each buffer, the first ones among equals, at its front."""
+    # What comes is how many are left, and the distance below which others count.
     at = tl.arange(0, CAP)[None, :]
     is_filled = at < count[:, None]
     tl.debug_barrier()  # other threads have written what is read now

@@ -61,10 +61,8 @@ def solve(L, b, d: tl.constexpr):
 
 @triton.jit
 def _share(step, z, is_entry, longest, d: tl.constexpr):
-    """How much of a Newton step to take: log(1 + s) / s of one whose logits span s.
-
-    Then the dual falls for sure (Sun and Tran-Dinh, 2019); else some rows go to and fro.
-    """
+    """How much of a Newton step to take: log(1 + s) / s of one whose logits span s."""
+    # Then the dual falls for sure (Sun and Tran-Dinh, 2019); else some rows go to and fro.
     square, along = step[0] * step[0], step[0][:, None] * z[0]
     for f in tl.static_range(1, d):
         square += step[f] * step[f]
