@@ -20,7 +20,7 @@ from nopg.algorithms.search.distillation import distil
 from nopg.algorithms.search.planning import DistillationTargets
 from nopg.algorithms.search.selection import HIDDEN, Floor, explained_share, ranked
 from nopg.dynamics.ensemble import fit_ensemble
-from nopg.evaluation.model import ModelEvaluator
+from nopg.evaluation.model import ModelEvaluator, mean_and_spread
 from nopg.fitted.history import CLONING, PLANNING, CandidateMethod
 from nopg.policies.arrays import actor_of
 from nopg.policies.families import Policy
@@ -126,6 +126,25 @@ def test_where_models_cannot_follow_the_clone_its_episodes_are_the_floor(
     expected = float(evaluator.values(actor, starts, lengths).mean())
     lost = replace(floor, clone=away, earned=expected + more)
     assert lost.is_beaten(evaluator, ours, starts)[0] == is_kept
+
+
+def test_a_clone_that_loses_its_way_needs_no_certainty_to_be_beaten() -> None:
+    """Probably better than the episodes is enough only where the clone leaves the data."""
+    data = log([1.0, 1.0, 0.9, 1.1])
+    floor, ours = floor_of(data), taught(data, 0.0)
+    assert floor is not None
+    models = fit_ensemble(data, np.random.default_rng(0))
+    evaluator = ModelEvaluator(data, floor.gamma, Seed(0), models)
+    starts = data.first_states()
+    lengths = np.full(len(starts), float(floor.n_steps))
+    found = evaluator.mean_return(actor_of(ours), starts, lengths)
+    mean, spread = mean_and_spread(found, evaluator.scale)
+    (likely,), _ = replace(spread, left_out=None).ends(mean, 0.7)  # 15% below
+    lost = replace(floor, clone=taught(data, -1.0), earned=float(likely))
+    beaten, worse = lost.is_beaten(evaluator, ours, starts)
+    assert beaten
+    assert worse == pytest.approx(0.15, abs=0.02)
+    assert not replace(lost, clone=ours).is_beaten(evaluator, ours, starts)[0]
 
 
 @pytest.fixture

@@ -105,9 +105,12 @@ class Floor:
         actors = (actor_of(policy), actor_of(self.clone))
         ours, theirs = (model.mean_return(one, starts, lengths) for one in actors)
         worse = _probability_below(difference_of_returns(ours, theirs), model, 0.0)
-        if theirs.unknown > RARE:  # models end on its way; what was recorded is known
-            worse = min(worse, _probability_below(ours, model, self.earned))
-        return worse <= RARE, worse
+        if worse <= RARE or theirs.unknown <= RARE:
+            return worse <= RARE, worse
+        # Models end on the clone's way. What was recorded is known; but so far as the clone does
+        # not stay there it need not earn that, either, and the likelier of the two is kept.
+        worse = _probability_below(ours, model, self.earned)
+        return worse <= RARE + (0.5 - RARE) * theirs.unknown, worse
 
 
 @dataclass
