@@ -15,7 +15,7 @@ from nopg.errors import require_count as require_count
 from nopg.policies.adam import cosine_decay
 from nopg.randomness import Seed
 
-N_UPDATES, N_AFTER_SEARCH = 200, 100  # policy updates by default; with a start that was searched
+N_UPDATES, N_AFTER_SEARCH = 200, 150  # policy updates by default; with a start that was searched
 _PLAIN = {"float": (Real, "number"), "str": (str, "text")}
 _DTYPES = {"float64": torch.float64, "float32": torch.float32}
 

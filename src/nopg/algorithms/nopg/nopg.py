@@ -98,7 +98,7 @@ class NOPG:
             data: Logged transitions.
             initial_states: Where the task starts, (B, d_s); by default the first
                 state of each episode.
-            n_updates: Policy updates; by default 100 after a search for a start, else 200.
+            n_updates: Policy updates; by default 150 after a search for a start, else 200.
             evaluators: Functions of the policy, called every `evaluate_every` updates and after the
                 last; results land in the history.
             evaluate_every: Updates between evaluations.
