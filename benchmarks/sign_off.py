@@ -59,9 +59,10 @@ def main() -> None:
     for task, size in TASKS:
         search, replay, verdict = costs(task, size)
         both = replay + verdict
+        over = (both / (search + replay), both / search)
         print(
-            f"{task} {size}: search {search:.2f} s, replay {replay:.2f} s, verdict {verdict:.2f} s; "
-            f"both over `learn` {both / (search + replay):.2f}, over its search {both / search:.2f}",
+            f"{task} {size}: search {search:.2f} s, replay {replay:.2f} s, verdict "
+            f"{verdict:.2f} s; both over `learn` {over[0]:.2f}, over its search {over[1]:.2f}",
             flush=True,
         )
 
