@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ from nopg.algorithms.search.distillation import distil
 from nopg.algorithms.search.planning import DistillationTargets
 from nopg.algorithms.search.selection import HIDDEN, Floor, explained_share, ranked
 from nopg.dynamics.ensemble import fit_ensemble
-from nopg.evaluation.model import ModelEvaluator, mean_and_spread
+from nopg.evaluation.model import ModelEvaluator, Returns, mean_and_spread
 from nopg.fitted.history import CLONING, PLANNING, CandidateMethod
 from nopg.policies.arrays import actor_of
 from nopg.policies.families import Policy
@@ -109,42 +109,49 @@ def test_beside_an_expert_only_the_better_is_kept(gain: float, is_kept: bool) ->
     assert (worse < 0.05) == is_kept
 
 
+class LostClone(NamedTuple):
+    """A clone that leaves the data, and a policy to be held against it."""
+
+    floor: Floor
+    ours: Policy
+    evaluator: ModelEvaluator
+    starts: Any
+    expected: Returns  # of that policy
+
+
+@pytest.fixture(scope="module")
+def lost() -> LostClone:
+    data = log([1.0, 1.0, 0.9, 1.1])
+    floor, ours, away = floor_of(data), taught(data, 0.0), taught(data, -1.0)
+    assert floor is not None
+    models = fit_ensemble(data, np.random.default_rng(0))
+    evaluator = ModelEvaluator(data, floor.gamma, Seed(0), models)
+    starts = data.first_states()
+    lengths = np.full(len(starts), float(floor.n_steps))
+    assert evaluator.mean_return(actor_of(away), starts, lengths).unknown > 0.3
+    expected = evaluator.mean_return(actor_of(ours), starts, lengths)
+    return LostClone(replace(floor, clone=away), ours, evaluator, starts, expected)
+
+
 @pytest.mark.parametrize(("more", "is_kept"), [(-1.0, True), (1.0, False)])
 def test_where_models_cannot_follow_the_clone_its_episodes_are_the_floor(
-    more: float, is_kept: bool
+    lost: LostClone, more: float, is_kept: bool
 ) -> None:
     """The clone leaves the data; what the episodes earned is known all the same."""
-    data = log([1.0, 1.0, 0.9, 1.1])
-    floor, ours = floor_of(data), taught(data, 0.0)
-    assert floor is not None
-    models = fit_ensemble(data, np.random.default_rng(0))
-    evaluator = ModelEvaluator(data, floor.gamma, Seed(0), models)
-    starts = data.first_states()
-    lengths = np.full(len(starts), float(floor.n_steps))
-    away, actor = taught(data, -1.0), actor_of(ours)
-    assert evaluator.mean_return(actor_of(away), starts, lengths).unknown > 0.3
-    expected = float(evaluator.values(actor, starts, lengths).mean())
-    lost = replace(floor, clone=away, earned=expected + more)
-    assert lost.is_beaten(evaluator, ours, starts)[0] == is_kept
+    floor = replace(lost.floor, earned=float(lost.expected.runs.mean()) + more)
+    assert floor.is_beaten(lost.evaluator, lost.ours, lost.starts)[0] == is_kept
 
 
-def test_a_clone_that_loses_its_way_needs_no_certainty_to_be_beaten() -> None:
+def test_a_clone_that_loses_its_way_needs_no_certainty_to_be_beaten(lost: LostClone) -> None:
     """Probably better than the episodes is enough only where the clone leaves the data."""
-    data = log([1.0, 1.0, 0.9, 1.1])
-    floor, ours = floor_of(data), taught(data, 0.0)
-    assert floor is not None
-    models = fit_ensemble(data, np.random.default_rng(0))
-    evaluator = ModelEvaluator(data, floor.gamma, Seed(0), models)
-    starts = data.first_states()
-    lengths = np.full(len(starts), float(floor.n_steps))
-    found = evaluator.mean_return(actor_of(ours), starts, lengths)
-    mean, spread = mean_and_spread(found, evaluator.scale)
+    mean, spread = mean_and_spread(lost.expected, lost.evaluator.scale)
     (likely,), _ = replace(spread, left_out=None).ends(mean, 0.7)  # 15% below
-    lost = replace(floor, clone=taught(data, -1.0), earned=float(likely))
-    beaten, worse = lost.is_beaten(evaluator, ours, starts)
+    floor = replace(lost.floor, earned=float(likely))
+    beaten, worse = floor.is_beaten(lost.evaluator, lost.ours, lost.starts)
     assert beaten
     assert worse == pytest.approx(0.15, abs=0.02)
-    assert not replace(lost, clone=ours).is_beaten(evaluator, ours, starts)[0]
+    known = replace(floor, clone=lost.ours)
+    assert not known.is_beaten(lost.evaluator, lost.ours, lost.starts)[0]
 
 
 @pytest.fixture
