@@ -55,15 +55,13 @@ N_ALONG = 40  # updates along mean paths
 CREDIT = 0.95  # of every other of these in noise: gradients of more than twenty steps are lost
 N_ROWS = 800  # samples each rests on, a random part of more
 LASTING = 3.0  # times farther paths are followed than the discount looks: balances drift slowly
-N_STARTS, N_GUSTS = 6, 12  # initial states they begin at; paths drawn in noise
+N_STARTS, N_GUSTS = 6, 48  # initial states they begin at; paths drawn in noise
 N_ELSEWHERE, WEIGHT = 20, 0.2
 """States of the data that a short ascent counts beside the initial ones, and their
 weight: where J is flat from the start, they are what tells good from better."""
 LEARNING_RATE, LABEL_RATE = 1e-2, 5e-2
 """Adam's first step size; likewise for labels, whose probabilities have far to go."""
-N_DRAWS = (
-    4  # times that samples are drawn anew in noise: what rests on one draw falls with the next
-)
+N_DRAWS = 4  # times that samples are drawn anew in noise: what rests on one draw falls with it
 RTOL = 1e-2  # relative residual of the solves
 
 
@@ -121,6 +119,7 @@ def find_start(
         h = bandwidths.scaled(max(1.0, n / len(rows)) ** (1.0 / (d + 4)))
         begun = _with_others(initial, part.states, generator)
         problems = [_problem(part, begun, h, config.estimator, kind, seed) for kind in kinds]
+        found += [copy.deepcopy(one)] if ground.is_noisy else []  # all may end worse than begun
         found += _ascend(one, problems, seed, n_updates, advance)
         if (number + 1) % len(KINDS):
             continue
