@@ -153,10 +153,11 @@ def model_rollout(
     # Stop where every rollout rests, and count the last reward for ever after.
     until_rest: bool = False,
     draws: Array | None = None,  # standard normal, of the noise, (horizon, B, d_s)
+    steps: ArrayTransitionModel | None = None,  # taken by these instead, drawn from the model
 ) -> ModelRollout:
     """Roll out `actor` from `starts`; out of support it earns the worst there is."""
     blocks: list[tuple[Array, ...]] = []
-    steps, running = model.arrays, np.ones(len(starts))
+    steps, running = steps or model.arrays, np.ones(len(starts))
     at_rest = np.zeros(len(starts))
     for block in rollout_blocks(steps, actor, starts, horizon, draws):
         blocks.append(block)

@@ -139,6 +139,7 @@ def test_a_policy_is_taught_until_it_earns_what_its_teacher_does(
     monkeypatch.setattr(guided, "distil", distil)
     generator = np.random.default_rng(0)
     student, _ = guided._taught(task, data, teachers, starts, fresh, generator)
-    assert lessons == [400, 800]  # rows of both, and no third
+    n_rows = 400 * len(task.models)
+    assert lessons == [n_rows, 2 * n_rows]  # those of both lessons, and no third
     earned = model_rollout(task.models[0], actor_of(student), starts, 0.9, 60).returns
     assert earned == pytest.approx(task.returns(teachers, starts), rel=0.1)

@@ -33,19 +33,8 @@ from nopg.dynamics.curvature import derivatives
 from nopg.dynamics.ensemble import model_columns
 from nopg.dynamics.posterior import drawn_models
 from nopg.dynamics.replays import consecutive
-from nopg.dynamics.rollouts import (
-    ModelRollout,
-    discounted_return,
-    model_rollout,
-    rollout_blocks,
-    running_probability,
-)
-from nopg.dynamics.transition_model import (
-    ArrayTransitionModel,
-    PredictedStep,
-    TransitionModel,
-    regression_actions,
-)
+from nopg.dynamics.rollouts import model_rollout, running_probability
+from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel, regression_actions
 from nopg.fitted.history import TRAJECTORIES, CandidateMethod
 from nopg.policies.arrays import Array, actor_of
 from nopg.policies.families import Policy
@@ -67,10 +56,10 @@ LEVELS = (0.02, 0.5)
 """Least and largest disturbance of an action, in halves of its range: a policy that has
 only met small ones does not make up for the errors of the models."""
 N_DISTURBED, N_DRAWS, N_MODELS = 150, 50, 8
-"""Disturbed rollouts, disturbances of each, and drawn models that policies are taught
-in and held against."""
+"""Disturbed rollouts, disturbances of each, and models drawn in all that policies are taught in and
+held against."""
 USED = 2.0 / 3.0  # share of a path that is taught: near its end nothing matters any more
-N_LESSONS, N_ROWS = 3, 30_000  # lessons at most, and states that are taught in each
+N_LESSONS, N_ROWS = 3, 30_000  # lessons at most, and states that each takes from a model
 
 
 def trajectory_candidate(
@@ -90,8 +79,6 @@ def trajectory_candidate(
     most = -np.inf
     for found, hoped in islice(_attempts(task, data, actions, starts, policies, advance), N_WAYS):
         taught, earned = _taught(task, data, shared(task, found, starts), starts, fresh, generator)
-        rest = (actor_of(taught), starts, gamma, len(found.states))
-        earned = min(earned, *(model_rollout(one, *rest).returns.mean() for one in models))
         if earned > most or most == -np.inf:
             student, most = taught, earned
         if earned >= hoped - LOST * abs(hoped):
@@ -235,31 +222,35 @@ def _taught(
     fresh: Policy,
     generator: np.random.Generator,
 ) -> tuple[Policy, float]:
-    """A policy that does what the controllers do, and what it earns in drawn models."""
-    # It learns from more and more rollouts, until it earns about as much as they do in models drawn
-    # from the posterior: what is wrong about the first is not to matter. It is taught in drawn
-    # models, too, and the one that loses least in others is kept.
-    student, lessons = copy.deepcopy(fresh), []
+    """A policy that does what the controllers do, and what it earns in models and drawn ones."""
+    # It learns from more and more rollouts in drawn models, until it earns about as much as they do
+    # in others and in the models themselves: what is wrong about one is not to matter. The one that
+    # loses least where it loses most is kept.
+    student, lessons, columns = copy.deepcopy(fresh), [], model_columns(data)
+    n_each = -(-N_MODELS // len(task.models))
+    many = np.tile(starts, (n_each, 1))
+    teachers = controllers.of_paths(np.tile(np.arange(len(starts)), n_each))
+
+    def drawn() -> list[ArrayTransitionModel]:
+        return [drawn_models(one, columns, n_each, generator) for one in task.models]
+
+    others = [*drawn(), *(one.arrays for one in task.models)]
+    wanted = np.array([task.follow(teachers, many, None, one).returns.mean() for one in others])
     best, least, most = student, np.inf, -np.inf
-    first, many = task.models[0], np.tile(starts, (N_MODELS, 1))
-    teachers = controllers.of_paths(np.tile(np.arange(len(starts)), N_MODELS))
-    for lesson in range(N_LESSONS + 1):
-        drawn = drawn_models(first, model_columns(data), N_MODELS, generator)
-        calm = task.follow(teachers, many, None, drawn)
-        if lesson:
-            rest = (actor_of(student), many, len(controllers.states))
-            blocks = zip(*rollout_blocks(drawn, *rest), strict=True)
-            made = PredictedStep(*list(map(np.concatenate, blocks))[2:])
-            earned = discounted_return(made, task.gamma, first.worst_value(task.gamma))
-            wanted = calm.returns.mean()
-            if wanted - earned.mean() < least:
-                best, least, most = copy.deepcopy(student), wanted - earned.mean(), earned.mean()
-            if lesson == N_LESSONS or least <= ALIKE * abs(wanted):
-                break
-        lessons.append(_disturbed(task, teachers, many, drawn, calm, generator))
+    for _ in range(N_LESSONS):
+        for one in drawn():
+            lessons.append(_disturbed(task, teachers, many, one, generator))
         x, u = (np.concatenate(part) for part in zip(*lessons, strict=True))
         distil(student, DistillationTargets(x, u, np.ones(len(x)), 1), is_close=True)
-    return best, float(most)
+        rest = (actor_of(student), many, task.gamma, len(controllers.states))
+        made = [model_rollout(task.models[0], *rest, steps=one) for one in others]
+        earned = np.array([one.returns.mean() for one in made])
+        lost = float((wanted - earned - ALIKE * np.abs(wanted)).max())
+        if lost < least:
+            best, least, most = copy.deepcopy(student), lost, float(earned.mean())
+        if least <= 0.0:
+            break
+    return best, most
 
 
 def _disturbed(
@@ -267,7 +258,6 @@ def _disturbed(
     controllers: Feedback,
     starts: Array,
     model: ArrayTransitionModel,
-    calm: ModelRollout,
     generator: np.random.Generator,
 ) -> tuple[Array, Array]:
     """States and what the controllers do there, in rollouts calm and disturbed."""
@@ -275,7 +265,8 @@ def _disturbed(
     # the feedback knows no way back.
     horizon, n, d_a = controllers.actions.shape
     copies, held = max(1, N_DISTURBED // n), max(1, horizon // N_DRAWS)
-    found, least = [], calm.returns - ALIKE * np.abs(calm.returns)
+    calm, found = task.follow(controllers, starts, None, model), []
+    least = calm.returns - ALIKE * np.abs(calm.returns)
     for copied in range(copies + 1):
         paths = calm
         if copied:
