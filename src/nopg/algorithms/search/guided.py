@@ -241,8 +241,9 @@ def _taught(
     # models, too, and the one that loses least in others is kept.
     student, lessons = copy.deepcopy(fresh), []
     best, least, most = student, np.inf, -np.inf
-    first, many = task.models[0], np.tile(starts, (N_MODELS, 1))
-    teachers = controllers.of_paths(np.tile(np.arange(len(starts)), N_MODELS))
+    # Of many starts every drawn model has some: together they pass more states than are taught.
+    paths = np.arange(N_MODELS * min(len(starts), N_DISTURBED // N_MODELS)) % len(starts)
+    first, many, teachers = task.models[0], starts[paths], controllers.of_paths(paths)
     for lesson in range(N_LESSONS + 1):
         drawn = drawn_models(first, model_columns(data), N_MODELS, generator)
         calm = task.follow(teachers, many, None, drawn)
