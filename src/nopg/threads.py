@@ -44,7 +44,7 @@ def side_by_side() -> Iterator[None]:
 
 
 def n_workers() -> int:
-    """Pieces of work that run at a time here: 1 inside of a piece."""
+    """Pieces of work that run at a time here: inside of a piece its share of the cores."""
     return _count.get()
 
 
@@ -63,7 +63,14 @@ def as_they_come(
     if pool is None or n_workers() == 1 or len(items) < 2:
         yield from map(function, items)
         return
-    started = [pool.submit(function, item) for item in items]
+    share = max(1, n_workers() // len(items))  # of the cores: few pieces have parts themselves
+
+    def piece(item: In) -> Out:
+        _pool.set(pool)
+        _count.set(share)
+        return function(item)
+
+    started = [pool.submit(piece, item) for item in items]
     try:
         for one in started:
             yield one.result()

@@ -280,8 +280,12 @@ def _search(
         for one in planned_candidates(selection.models[0], data, fresh, gamma, seed, n_found):
             keep(one)
             advance(str(one.method))
-        is_planned = len(selection.found) == len(others) + len(PLANS)
-        if not selection.is_optimal():
+        n_plans = len(others) + len(PLANS)
+        is_planned = len(selection.found) == n_plans
+        is_done = selection.is_optimal()
+        if not (is_done or sparse or checkpoint.refinement):
+            is_done = selection.refined_is_optimal(n_plans, n_refining, advance)
+        if not is_done:
             if is_planned and sparse:  # nor have kernels any neighbours there
                 # Trajectories begin as the best policy so far has them.
                 best = selection.found[selection.choose().chosen].policy
@@ -293,10 +297,9 @@ def _search(
                 keep(found)
             elif is_planned:
                 rest = (selection.starts, n_updates, settings, seed, advance)
-                before = len(selection.found)
                 for one in ascent_candidates(data, *rest):
                     selection.add(one)
-                checkpoint.add(*selection.found[before:])
+                checkpoint.add(*selection.found[n_plans:])
             selection.refine_all(n_refining, advance, checkpoint)
     except KeyboardInterrupt:
         logger.warning("Interrupted; the best policy so far is kept.")
