@@ -10,7 +10,7 @@
 
 #define LANES 8
 #define TOGETHER 4 /* paths that are predicted side by side */
-#define NEAR 40.0 /* e^-40 is less than the last bit of 1 */
+#define NEAR 25.0 /* e^-25 a step is not seen in a thousand of them */
 #if defined(__AVX512F__)
 #define WIDE 8
 #elif defined(__AVX__)
@@ -59,6 +59,7 @@ typedef struct {
   const double *end_points;  /* (d_p, n_points) */
   const double *end_offsets; /* (n_points) */
   const double *ended, *end_rewards;
+  int64_t n_ending; /* the first so many, a multiple of LANES, are all ends among them */
 } Model;
 
 typedef struct {
@@ -275,25 +276,34 @@ static double project(const Model *m, const double *reached, double *after) {
   return -expm1(-0.5 * far);
 }
 
-static void terminate(const Model *m, const double *state, double *scores,
-                      double *share, double *reward) {
+static double largest(vec v) {
+  double x[LANES], most = -INFINITY;
+  store(x, v);
+  for (int i = 0; i < LANES; i++) most = fmax(most, x[i]);
+  return most;
+}
+
+/* Probability of an end and what it pays; returns the largest of the scores. Far from all
+ * ends both are 0, and of the points only scores are needed. */
+static double terminate(const Model *m, const double *state, double *scores,
+                        double *share, double *reward) {
   int64_t n = m->n_points;
+  double most_ending = -INFINITY;
   vec top = plus((vec){0}, -INFINITY);
   for (int64_t j = 0; j < n; j += LANES) {
+    if (j == m->n_ending) most_ending = largest(top);
     vec e = load(m->end_offsets + j);
     for (int64_t i = 0; i < m->d_p; i++)
       e = plus_times(e, state[i] * m->end_factor[i], load(m->end_points + i * n + j));
     store(scores + j, e);
     EACH top.of[p] = choose(e.of[p] > top.of[p], e.of[p], top.of[p]);
   }
-  double most = -INFINITY, tops[LANES];
-  store(tops, top);
-  for (int i = 0; i < LANES; i++) most = fmax(most, tops[i]);
+  double most = largest(top);
+  *share = *reward = 0.0;
+  if (m->n_ending < n && most_ending < most - NEAR) return most;
   vec total = {0}, ended = {0}, earned = {0};
   for (int64_t j = 0; j < n; j += LANES) {
-    int is_near = 0;
-    for (int i = 0; i < LANES; i++) is_near |= scores[j + i] > most - NEAR;
-    if (!is_near) continue;
+    if (largest(load(scores + j)) < most - NEAR) continue;
     vec w = exp_of(plus(load(scores + j), -most));
     total = plus_times(total, 1.0, w);
     ended = plus_product(ended, w, load(m->ended + j));
@@ -301,6 +311,7 @@ static void terminate(const Model *m, const double *state, double *scores,
   }
   *share = sum(ended) / sum(total);
   *reward = sum(earned) / sum(total);
+  return most;
 }
 
 static void feed_back(const Model *m, const Policies *a, int64_t row, const double *state,
@@ -457,10 +468,7 @@ static void project_backward(const Model *m, const double *reached, double *afte
 static void terminate_backward(const Model *m, const double *state, double *scores,
                                double *ending, double *final) {
   int64_t n = m->n_points;
-  double share, reward;
-  terminate(m, state, scores, &share, &reward);
-  double most = -INFINITY, total = 0.0;
-  for (int64_t j = 0; j < n; j++) most = fmax(most, scores[j]);
+  double share, reward, most = terminate(m, state, scores, &share, &reward), total = 0.0;
   for (int64_t i = 0; i < m->d_p; i++) ending[i] = final[i] = 0.0;
   for (int64_t j = 0; j < n; j++) {
     if (scores[j] <= most - NEAR) continue;

@@ -155,7 +155,11 @@ class Selection:
         return self._earns_all()
 
     def refine_all(
-        self, n_updates: int, advance: Any, kept: SearchCheckpoint | None = None, n: int | None = None
+        self,
+        n_updates: int,
+        advance: Any,
+        kept: SearchCheckpoint | None = None,
+        n: int | None = None,
     ) -> None:
         """Improve every policy in place, or the first n, and estimate the best once more."""
         policies = [one.policy for one in self.found[:n]]
