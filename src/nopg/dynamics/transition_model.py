@@ -145,14 +145,13 @@ class TransitionModel:
         )
         ends = (next_states[:, :n_present], rewards, terminations)
         termination = TerminationModel.fit(*ends, generator)
+        noise = None if like is None else like.noise
         if like is None:
             x, y = inputs[~is_saturated], targets[~is_saturated]
             every = -(-len(x) // N_ROWS)  # rounded up
             x, y = x[::every], y[::every]
             errors = process.noise_errors(x, y)[:, :n_present]
             noise = ProcessNoise.fit(x, errors, y[:, :n_present].std(dim=0, correction=0))
-        else:
-            noise = like.noise
         return cls(process, bounds, seen, believed, termination, noise, history, known_reward)
 
     @property
@@ -486,9 +485,9 @@ class _ArrayTermination:
         order = np.concatenate([some[cKDTree(points[some], LANES).indices] for some in rows])
         ended, rewards = map(filled_up, self._values[order].T)
         offsets = filled_up(self._exponent[-1, order], -1e300)
+        sizes = {"n_points": len(offsets), "n_ending": -(-is_end.sum() // LANES) * LANES}
         fields = {"end_factor": self._factor, "end_points": filled_up(points[order].T)}
-        fields |= {"n_points": len(offsets), "n_ending": -(-is_end.sum() // LANES) * LANES}
-        return fields | {"end_offsets": offsets, "ended": ended, "end_rewards": rewards}
+        return sizes | fields | {"end_offsets": offsets, "ended": ended, "end_rewards": rewards}
 
     def __call__(self, states: Array) -> tuple[Array, Array]:
         scores = (states * self._factor) @ self._exponent[:-1] + self._exponent[-1]

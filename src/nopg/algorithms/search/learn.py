@@ -290,11 +290,9 @@ def _search(
                 # Trajectories begin as the best policy so far has them.
                 best = selection.found[selection.choose().chosen].policy
                 given = (selection.models, data, selection.starts, [best], fresh, gamma)
-                generator = Seed(seed).numpy("disturbances")
-                found = trajectory_candidate(
-                    *given, generator, lambda value: advance(f"trajectories, J={value:.4g}")
-                )
-                keep(found)
+                drawn = Seed(seed).numpy("disturbances")
+                show = "trajectories, J={:.4g}".format
+                keep(trajectory_candidate(*given, drawn, lambda value: advance(show(value))))
             elif is_planned:
                 rest = (selection.starts, n_updates, settings, seed, advance)
                 for one in ascent_candidates(data, *rest):

@@ -164,15 +164,11 @@ class Selection:
         """Improve every policy in place, or the first n, and estimate the best once more."""
         policies = [one.policy for one in self.found[:n]]
         values = [one.first.value for one in self.candidates[:n]]
-        given = (self.models, policies, self.starts, self.gamma, n_updates)
         stored = () if kept is None else (kept.refinement, kept.refine)
-
-        def show(value: float) -> None:
-            advance(f"refinement, J={value:.4g}")
-
+        rest = (lambda v: advance(f"refinement, J={v:.4g}"), self.worst_share, *stored)
         try:
             if n_updates > 0:
-                values = refine(*given, show, self.worst_share, *stored)
+                values = refine(self.models, policies, self.starts, self.gamma, n_updates, *rest)
         finally:  # an interrupt leaves each as good as it became
             self._estimate_best(values)
 
