@@ -10,7 +10,7 @@
 
 #define LANES 8
 #define TOGETHER 4 /* paths that are predicted side by side */
-#define NEAR 25.0 /* e^-25 a step is not seen in a thousand of them */
+#define NEAR 40.0 /* e^-40 is less than the last bit of 1 */
 #if defined(__AVX512F__)
 #define WIDE 8
 #elif defined(__AVX__)
