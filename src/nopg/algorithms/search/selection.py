@@ -44,7 +44,7 @@ MAX_ROWS, N_NEAREST, N_FOLDS = 4_000, 3, 10
 MIN_STARTS, MAX_STARTS, START_PRODUCTS = 20, 200, 1_000_000
 """Starts of the last estimates at least, at most (every episode of a large log has
 one), and the products of their steps: less of them where a step costs more."""
-NEARLY = 0.02  # share of the most there is to earn that plans to be refined at once may lack
+NEARLY = 0.1  # share of the most there is to earn that plans to be refined at once may lack
 HIDDEN = (64, 64)
 """Layers of the clone: an operator's switch between swinging and holding is lost in a
 single one."""
