@@ -48,27 +48,31 @@ def made_up(n: int, d: int) -> Any:
     return nopg.Dataset(before, acted, rewards, after, never, ends, episodes)
 
 
-def measure(task: str, size: int) -> None:
-    """Learn once and print a line."""
-    import torch
+def dataset(task: str, size: int) -> tuple[Any, Any, dict[str, Any]]:
+    """Data and starts of a task of the robustness table or of a made-up log, and options."""
     from reproduction.experiment import Plan
     from reproduction.figures import robustness
     from reproduction.tasks.learnable import learnable_of
 
+    options: dict[str, Any] = {"seed": 0, "progress": False}
+    if task == "made-up":
+        return made_up(*LARGE[size]), None, options
+    trials = robustness.EXPERIMENT.trials(Plan(preset="standard"))
+    known = learnable_of(next(t for t in trials if (t.task, t.method) == (task, "learn")))
+    data, options["action_space"] = known.dataset(size, 0), known.action_space
+    if data.is_discrete:
+        options["policy"] = "discrete"
+    return data, known.initial_observations(0), options
+
+
+def measure(task: str, size: int) -> None:
+    """Learn once and print a line."""
+    import torch
+
     import nopg
 
     warnings.simplefilter("ignore")
-    options: dict[str, Any] = {"seed": 0, "progress": False}
-    if task == "made-up":
-        data, starts = made_up(*LARGE[size]), None
-    else:
-        trials = robustness.EXPERIMENT.trials(Plan(preset="standard"))
-        one = next(t for t in trials if (t.task, t.size, t.method) == (task, size, "learn"))
-        known = learnable_of(one)
-        data, starts = known.dataset(size, 0), known.initial_observations(0)
-        options["action_space"] = known.action_space
-    if data.is_discrete:
-        options["policy"] = "discrete"
+    data, starts, options = dataset(task, size)
     expected = nopg.learning_cost(data, starts).seconds
     begun, cpu = time.perf_counter(), time.process_time()
     policy = nopg.learn(data, starts, **options)

@@ -57,3 +57,24 @@ def test_an_error_waits_for_what_has_begun(three: None) -> None:
     with side_by_side(), pytest.raises(KeyboardInterrupt):
         list(as_they_come(one, range(3), is_enough))
     assert sorted(ended) == [1, 2]
+
+
+def test_few_pieces_share_out_the_cores() -> None:
+    """Two pieces of four cores have two threads each, at the same time."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    meet = threading.Barrier(4, timeout=30)  # broken unless all parts run at once
+
+    def part(_: int) -> int:
+        meet.wait()
+        return n_workers()
+
+    def piece(_: int) -> tuple[int, list[int]]:
+        return n_workers(), parallel_map(part, range(2))
+
+    try:
+        with side_by_side():
+            assert parallel_map(piece, range(2)) == [(2, [1, 1])] * 2
+            assert n_workers() == 4
+    finally:
+        torch.set_num_threads(before)

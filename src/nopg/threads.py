@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import TypeVar
 
 import torch
@@ -19,6 +19,7 @@ Out = TypeVar("Out")
 
 _pool: ContextVar[ThreadPoolExecutor | None] = ContextVar("pool", default=None)
 _count: ContextVar[int] = ContextVar("count", default=1)
+_own: ContextVar[int] = ContextVar("own", default=0)  # pieces that are done by who asks for them
 
 
 @contextmanager
@@ -44,7 +45,7 @@ def side_by_side() -> Iterator[None]:
 
 
 def n_workers() -> int:
-    """Pieces of work that run at a time here: 1 inside of a piece."""
+    """Pieces of work that run at a time here: inside of a piece its share of the cores."""
     return _count.get()
 
 
@@ -63,8 +64,14 @@ def as_they_come(
     if pool is None or n_workers() == 1 or len(items) < 2:
         yield from map(function, items)
         return
-    started = [pool.submit(function, item) for item in items]
+    # Few pieces have parts themselves, the first of which they do.
+    inside, n_own = copy_context(), _own.get()
+    inside.run(_count.set, max(1, n_workers() // len(items)))
+    inside.run(_own.set, 1)
+    started = [pool.submit(inside.copy().run, function, item) for item in items[n_own:]]
     try:
+        for item in items[:n_own]:
+            yield inside.copy().run(function, item)
         for one in started:
             yield one.result()
     finally:

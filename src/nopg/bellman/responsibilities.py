@@ -243,11 +243,12 @@ def mixed(
     blocks = []
     for b, block in enumerate(rows.blocks):
         # Not as products of tiny matrices: without MKL each of them is a call.
-        each = [
-            (part.blocks[b] * share[:, block.rows][..., None]).sum(dim=0)
-            for part, share in zip(parts, pieces, strict=True)
-        ]
-        blocks.append(each[0] if len(each) == 1 else torch.stack(each).sum(dim=0))
+        total = parts[0].blocks[b].new_zeros(parts[0].blocks[b].shape[-2:])
+        for part, share in zip(parts, pieces, strict=True):
+            every = part.blocks[b].view(-1, *total.shape)  # of one action or of a few
+            for weights, one in zip(every, share[:, block.rows, None], strict=True):
+                total.addcmul_(weights, one)
+        blocks.append(total)
 
     def mean(values: list[Tensor]) -> Tensor:
         return (torch.cat([v.view(-1, m) for v in values]) * shares).sum(dim=0)

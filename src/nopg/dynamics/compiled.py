@@ -162,19 +162,11 @@ def process_fields(process: ProcessArrays) -> dict[str, Any]:
             one.append(np.concatenate([row, np.zeros(n - k)]))
     n_waves = process.frequencies.shape[2]
     waves = process.frequencies.reshape(len(counts), d, n_waves // LANES, LANES)
-    return process._asdict() | {
-        "d_z": d,
-        "q": q,
-        "n_draws": n_draws,
-        "n_curved": len(counts),
-        "n_waves": n_waves,
-        "frequencies": waves.swapaxes(1, 2),
-        "target": process.curved,
-        "count": counts,
-        "points": _joined(points),
-        "offsets": _joined(offsets),
-        "weights": _joined([part for one in weights for part in one]),
-    }
+    sizes = {"d_z": d, "q": q, "n_draws": n_draws, "n_curved": len(counts), "n_waves": n_waves}
+    laid_out = {"target": process.curved, "count": counts, "frequencies": waves.swapaxes(1, 2)}
+    laid_out |= {"points": _joined(points), "offsets": _joined(offsets)}
+    laid_out |= {"weights": _joined([part for one in weights for part in one])}
+    return process._asdict() | sizes | laid_out
 
 
 def filled_up(array: Array, value: float = 0.0) -> Array:
@@ -211,6 +203,7 @@ wholes angles turned
 real reward_low reward_high
 whole n_points
 reals end_factor end_points end_offsets ended end_rewards
+whole n_ending
 """
 _POLICIES = """
 whole count n_layers n_out is_discrete is_decided is_squashed

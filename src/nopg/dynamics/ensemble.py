@@ -142,10 +142,8 @@ def _errors(
     starts[1:] = (following[:-1] != states[1:]).any(dim=1)
     inputs = torch.cat([states, actions], dim=1)
     targets = model.targets(columns)[is_free][:N_ROWS]
-    if is_new:
-        errors = targets - model.process.predict(inputs)
-    else:
-        errors = model.process.noise_errors(inputs, targets)
+    found = model.process
+    errors = targets - found.predict(inputs) if is_new else found.noise_errors(inputs, targets)
     return inputs, errors[:, :-1], starts
 
 

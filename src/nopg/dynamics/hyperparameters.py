@@ -187,9 +187,8 @@ def negative_log_posterior(
     gradient[d] = -rows.sum()
     gradient[d + 1] = -noise * inner.diagonal().sum()
     value = 0.5 * y @ a + lower.diagonal().log().sum()
-    priors = [*[scale_prior] * d, LOG_NOISE_PRIOR]
     where = [*range(d), d + 1]
-    centre, width = torch.tensor(priors).to(y).T
+    centre, width = torch.tensor([*[scale_prior] * d, LOG_NOISE_PRIOR]).to(y).T
     z = (p[where] - centre) / width
     value = value + 0.5 * z.square().sum()
     gradient[where] = gradient[where] + z / width

@@ -59,6 +59,7 @@ typedef struct {
   const double *end_points;  /* (d_p, n_points) */
   const double *end_offsets; /* (n_points) */
   const double *ended, *end_rewards;
+  int64_t n_ending; /* the first so many, a multiple of LANES, are all ends among them */
 } Model;
 
 typedef struct {
@@ -133,19 +134,17 @@ static inline __attribute__((always_inline)) vec exp_of(vec x) {
 }
 
 /* cos(pi (y - n)) = (-1)^n cos(x) with y = x / pi and |y - n| <= 1/2. */
-static vec cos_of(vec x) {
+static inline __attribute__((always_inline)) vec cos_of(vec x) {
   const part round = splat(0x1.8p52);
-  const double c[] = {1.0 / 2432902008176640000.0, -1.0 / 6402373705728000.0,
-                      1.0 / 20922789888000.0,      -1.0 / 87178291200.0,
-                      1.0 / 479001600.0,           -1.0 / 3628800.0,
-                      1.0 / 40320.0,               -1.0 / 720.0,
-                      1.0 / 24.0,                  -0.5,
-                      1.0};
+  /* In the square, meeting it at Chebyshev's points: right to the last bit. */
+  const double c[] = {-1.1464689885720029e-11, 2.0876630867422994e-09, -2.755731776732053e-07,
+                      2.4801587292446213e-05,  -0.0013888888888860709, 0.04166666666666634,
+                      -0.5,                    1.0};
   EACH {
     part shifted = x.of[p] * 0.3183098861837907 + round, n = shifted - round;
     part r = (x.of[p] - n * 0x1.921fb544p+1) - n * 0x1.0b4611a626331p-33;
-    part s = r * r, y = splat(-1.0 / 1124000727777607680000.0);
-    for (int i = 0; i < 11; i++) y = y * s + c[i];
+    part s = r * r, y = splat(4.6276759850181716e-14);
+    for (int i = 0; i < 8; i++) y = y * s + c[i];
     ipart odd = ((ipart)shifted - (ipart)round) << 63;
     x.of[p] = (part)((ipart)y ^ odd);
   }
@@ -277,25 +276,34 @@ static double project(const Model *m, const double *reached, double *after) {
   return -expm1(-0.5 * far);
 }
 
-static void terminate(const Model *m, const double *state, double *scores,
-                      double *share, double *reward) {
+static double largest(vec v) {
+  double x[LANES], most = -INFINITY;
+  store(x, v);
+  for (int i = 0; i < LANES; i++) most = fmax(most, x[i]);
+  return most;
+}
+
+/* Probability of an end and what it pays; returns the largest of the scores. Far from all
+ * ends both are 0, and of the points only scores are needed. */
+static double terminate(const Model *m, const double *state, double *scores,
+                        double *share, double *reward) {
   int64_t n = m->n_points;
+  double most_ending = -INFINITY;
   vec top = plus((vec){0}, -INFINITY);
   for (int64_t j = 0; j < n; j += LANES) {
+    if (j == m->n_ending) most_ending = largest(top);
     vec e = load(m->end_offsets + j);
     for (int64_t i = 0; i < m->d_p; i++)
       e = plus_times(e, state[i] * m->end_factor[i], load(m->end_points + i * n + j));
     store(scores + j, e);
     EACH top.of[p] = choose(e.of[p] > top.of[p], e.of[p], top.of[p]);
   }
-  double most = -INFINITY, tops[LANES];
-  store(tops, top);
-  for (int i = 0; i < LANES; i++) most = fmax(most, tops[i]);
+  double most = largest(top);
+  *share = *reward = 0.0;
+  if (m->n_ending < n && most_ending < most - NEAR) return most;
   vec total = {0}, ended = {0}, earned = {0};
   for (int64_t j = 0; j < n; j += LANES) {
-    int is_near = 0;
-    for (int i = 0; i < LANES; i++) is_near |= scores[j + i] > most - NEAR;
-    if (!is_near) continue;
+    if (largest(load(scores + j)) < most - NEAR) continue;
     vec w = exp_of(plus(load(scores + j), -most));
     total = plus_times(total, 1.0, w);
     ended = plus_product(ended, w, load(m->ended + j));
@@ -303,6 +311,7 @@ static void terminate(const Model *m, const double *state, double *scores,
   }
   *share = sum(ended) / sum(total);
   *reward = sum(earned) / sum(total);
+  return most;
 }
 
 static void feed_back(const Model *m, const Policies *a, int64_t row, const double *state,
@@ -459,10 +468,7 @@ static void project_backward(const Model *m, const double *reached, double *afte
 static void terminate_backward(const Model *m, const double *state, double *scores,
                                double *ending, double *final) {
   int64_t n = m->n_points;
-  double share, reward;
-  terminate(m, state, scores, &share, &reward);
-  double most = -INFINITY, total = 0.0;
-  for (int64_t j = 0; j < n; j++) most = fmax(most, scores[j]);
+  double share, reward, most = terminate(m, state, scores, &share, &reward), total = 0.0;
   for (int64_t i = 0; i < m->d_p; i++) ending[i] = final[i] = 0.0;
   for (int64_t j = 0; j < n; j++) {
     if (scores[j] <= most - NEAR) continue;

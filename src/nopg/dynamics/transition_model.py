@@ -16,6 +16,7 @@ from nopg.data.dataset import Dataset
 from nopg.data.history import HistoryLayout
 from nopg.dynamics.bounds import RewardBounds, StateBounds
 from nopg.dynamics.compiled import (
+    LANES,
     CompiledModel,
     PathFeedback,
     ProcessArrays,
@@ -144,14 +145,13 @@ class TransitionModel:
         )
         ends = (next_states[:, :n_present], rewards, terminations)
         termination = TerminationModel.fit(*ends, generator)
+        noise = None if like is None else like.noise
         if like is None:
             x, y = inputs[~is_saturated], targets[~is_saturated]
             every = -(-len(x) // N_ROWS)  # rounded up
             x, y = x[::every], y[::every]
             errors = process.noise_errors(x, y)[:, :n_present]
             noise = ProcessNoise.fit(x, errors, y[:, :n_present].std(dim=0, correction=0))
-        else:
-            noise = like.noise
         return cls(process, bounds, seen, believed, termination, noise, history, known_reward)
 
     @property
@@ -376,35 +376,18 @@ class ArrayTransitionModel:
         fields, turned = process_fields(self._process.arrays()), model.process.angles
         d_s, d, d_p = len(self._low), fields["d_z"] - len(turned), fields["q"] - 1
         fields |= {"d_s": d_s, "d_p": d_p, "d_a": d - d_s, "d": d, "turned": turned}
-        if self.noise is not None:
-            fields |= {
-                "noise_centre": self.noise.centre,
-                "noise_factor": 1.0 / self.noise.spread,
-                "log_std": self.noise.weights,
-                "log_low": self.noise.limits[0],
-                "log_high": self.noise.limits[1],
-                "mixing": self.noise.factor,
-            }
-        if self._history is not None:
-            fields |= {
-                "copied": self._copied,
-                "n_copied": self._history.n_kept,
-                "n_changes": self._history.n_changes,
-            }
-        fields |= {
-            "low": self._low,
-            "high": self._high,
-            "below": self._below,
-            "above": self._above,
-            "stops": torch.stack([bounds.saturation.is_low, bounds.saturation.is_high]),
-            "is_set": bounds.saturation.is_set,
-            "set_to": bounds.saturation.set_to,
-            "has_stops": bounds.saturation.exists,
-            "angles": bounds.angles or None,
-            "n_angles": len(bounds.angles),
-            "reward_low": model.reward_bounds.low,
-            "reward_high": model.reward_bounds.high,
-        }
+        if (noise := self.noise) is not None:
+            fields |= {"noise_centre": noise.centre, "noise_factor": 1.0 / noise.spread}
+            fields |= {"log_std": noise.weights, "mixing": noise.factor}
+            fields |= {"log_low": noise.limits[0], "log_high": noise.limits[1]}
+        if (past := self._history) is not None:
+            fields |= {"copied": self._copied, "n_copied": past.n_kept, "n_changes": past.n_changes}
+        stops = bounds.saturation
+        fields |= {"low": self._low, "high": self._high, "below": self._below, "above": self._above}
+        fields |= {"stops": torch.stack([stops.is_low, stops.is_high]), "has_stops": stops.exists}
+        fields |= {"is_set": stops.is_set, "set_to": stops.set_to}
+        fields |= {"angles": bounds.angles or None, "n_angles": len(bounds.angles)}
+        fields |= {"reward_low": model.reward_bounds.low, "reward_high": model.reward_bounds.high}
         if self._termination is not None:
             fields |= self._termination.compiled_fields()
         return CompiledModel(**fields)
@@ -494,17 +477,17 @@ class _ArrayTermination:
 
     def compiled_fields(self) -> dict[str, Any]:
         """The same as compiled code takes it; what is filled up has no weight."""
-        # In the order of the first column: what lies far off is passed over together.
-        order = self._exponent[0].argsort(kind="stable")
-        exponent, values = self._exponent[:, order], self._values[order].T
-        return {
-            "n_points": filled_up(exponent).shape[1],
-            "end_factor": self._factor,
-            "end_points": filled_up(exponent[:-1]),
-            "end_offsets": filled_up(exponent[-1], -1e300),
-            "ended": filled_up(values[0]),
-            "end_rewards": filled_up(values[1]),
-        }
+        # Ends first, and all in the order of trees: what lies far off is passed over together.
+        from scipy.spatial import cKDTree
+
+        points, is_end = self._exponent[:-1].T, self._values.any(axis=1)
+        rows = [np.flatnonzero(kind) for kind in (is_end, ~is_end) if kind.any()]
+        order = np.concatenate([some[cKDTree(points[some], LANES).indices] for some in rows])
+        ended, rewards = map(filled_up, self._values[order].T)
+        offsets = filled_up(self._exponent[-1, order], -1e300)
+        sizes = {"n_points": len(offsets), "n_ending": -(-is_end.sum() // LANES) * LANES}
+        fields = {"end_factor": self._factor, "end_points": filled_up(points[order].T)}
+        return sizes | fields | {"end_offsets": offsets, "ended": ended, "end_rewards": rewards}
 
     def __call__(self, states: Array) -> tuple[Array, Array]:
         scores = (states * self._factor) @ self._exponent[:-1] + self._exponent[-1]

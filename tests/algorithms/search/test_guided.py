@@ -143,3 +143,27 @@ def test_a_policy_is_taught_until_it_earns_what_its_teacher_does(
     assert lessons == [n_rows, 2 * n_rows]  # those of both lessons, and no third
     earned = model_rollout(task.models[0], actor_of(student), starts, 0.9, 60).returns
     assert earned == pytest.approx(task.returns(teachers, starts), rel=0.1)
+
+
+def test_many_starts_are_dealt_out_to_the_drawn_models(
+    pendulum: tuple[Dataset, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them are taught, and no more paths than disturbances are meant for."""
+    task, data = task_of(pendulum, 0.9), pendulum[0]
+    holding = rest_controller(task, data, np.asarray(data.actions, dtype=float), 20)
+    angles = np.linspace(-0.3, 0.3, guided.N_TAUGHT)
+    starts = Pendulum().observe(np.stack([angles, np.zeros_like(angles)], axis=1))
+
+    class Enough(Exception):
+        pass
+
+    def disturbed(task: Task, controllers: Any, many: Any, *rest: Any) -> Any:
+        assert len(many) == controllers.states.shape[1] <= guided.N_DISTURBED
+        assert len(np.unique(many, axis=0)) == len(starts)
+        raise Enough
+
+    monkeypatch.setattr(guided, "_disturbed", disturbed)
+    teachers = holding.of_paths(np.zeros(len(starts), dtype=int))
+    fresh: Any = None  # not asked by then
+    with pytest.raises(Enough):
+        guided._taught(task, data, teachers, starts, fresh, np.random.default_rng(0))

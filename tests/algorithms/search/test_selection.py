@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,7 +19,7 @@ from nopg.algorithms.search import learn as search_module
 from nopg.algorithms.search.candidates import FoundPolicy
 from nopg.algorithms.search.distillation import distil
 from nopg.algorithms.search.planning import DistillationTargets
-from nopg.algorithms.search.selection import HIDDEN, Floor, explained_share, ranked
+from nopg.algorithms.search.selection import HIDDEN, Floor, Selection, explained_share, ranked
 from nopg.dynamics.ensemble import fit_ensemble
 from nopg.evaluation.model import ModelEvaluator, Returns, mean_and_spread
 from nopg.fitted.history import CLONING, PLANNING, CandidateMethod
@@ -215,3 +216,33 @@ def test_few_episodes_and_still_columns_do_no_harm(
     else:
         assert floor is None
         assert "takes two episodes of several rows" in caplog.text
+
+
+@pytest.mark.parametrize(("start", "is_near"), [(0.1, True), (1.0, False)])
+def test_plans_that_earn_nearly_all_are_refined_at_once(start: float, is_near: bool) -> None:
+    """Of 1 - s^2 a step: from 0.1 hardly anything is lost, from 1 much."""
+    data = log([3.0, 0.5, 1.0])
+    data = replace(data, rewards=1.0 + data.rewards)
+    models = fit_ensemble(data, np.random.default_rng(0))
+    selection = Selection(models, np.array([[start]]), GAMMA)
+    for gain in (0.5, 0.4):
+        selection.add(FoundPolicy(CandidateMethod(PLANNING), taught(data, gain)))
+    before = [copy.deepcopy(one.policy.state_dict()) for one in selection.found]
+    told: list[str] = []
+    assert not selection.refined_is_optimal(1, 20, told.append)  # a way to go costs something
+    changed = [
+        any(not torch.equal(old[k], v) for k, v in one.policy.state_dict().items())
+        for old, one in zip(before, selection.found, strict=True)
+    ]
+    assert changed == [is_near, False]  # the first one alone
+    assert bool(told) == is_near
+
+
+def test_refined_plans_that_earn_all_there_is_end_the_search() -> None:
+    data = log([3.0, 0.5, 1.0])
+    data = replace(data, rewards=np.where(np.abs(data.observations[:, 0]) < 2.0, 1.0, 0.0))
+    models = fit_ensemble(data, np.random.default_rng(0))
+    selection = Selection(models, np.array([[0.3]]), GAMMA)
+    selection.add(FoundPolicy(CandidateMethod(PLANNING), taught(data, 1.0)))
+    assert selection.refined_is_optimal(1, 5, lambda text: None)
+    assert not selection.refined_is_optimal(1, 0, lambda text: None)  # nothing is refined

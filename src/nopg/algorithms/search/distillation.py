@@ -94,7 +94,8 @@ class Student:
             np.sum(slope, axis=0, out=by_bias)
             by_bias *= self._has_bias
             if number:
-                slope = slope @ self._own[number][0].T
+                weight = self._own[number][0].T
+                slope = slope * weight if len(weight) == 1 else slope @ weight
                 slope *= inputs[number] > 0.0
         return error
 

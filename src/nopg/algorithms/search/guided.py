@@ -228,8 +228,9 @@ def _taught(
     # loses least where it loses most is kept.
     student, lessons, columns = copy.deepcopy(fresh), [], model_columns(data)
     n_each = -(-N_MODELS // len(task.models))
-    many = np.tile(starts, (n_each, 1))
-    teachers = controllers.of_paths(np.tile(np.arange(len(starts)), n_each))
+    # Of many starts every drawn model has some: together they pass more states than are taught.
+    paths = np.arange(n_each * min(len(starts), N_DISTURBED // N_MODELS)) % len(starts)
+    many, teachers = starts[paths], controllers.of_paths(paths)
 
     def drawn() -> list[ArrayTransitionModel]:
         return [drawn_models(one, columns, n_each, generator) for one in task.models]

@@ -280,23 +280,24 @@ def _search(
         for one in planned_candidates(selection.models[0], data, fresh, gamma, seed, n_found):
             keep(one)
             advance(str(one.method))
-        is_planned = len(selection.found) == len(others) + len(PLANS)
-        if not selection.is_optimal():
+        n_plans = len(others) + len(PLANS)
+        is_planned = len(selection.found) == n_plans
+        is_done = selection.is_optimal()
+        if not (is_done or sparse or checkpoint.refinement):
+            is_done = selection.refined_is_optimal(n_plans, n_refining, advance)
+        if not is_done:
             if is_planned and sparse:  # nor have kernels any neighbours there
                 # Trajectories begin as the best policy so far has them.
                 best = selection.found[selection.choose().chosen].policy
                 given = (selection.models, data, selection.starts, [best], fresh, gamma)
-                generator = Seed(seed).numpy("disturbances")
-                found = trajectory_candidate(
-                    *given, generator, lambda value: advance(f"trajectories, J={value:.4g}")
-                )
-                keep(found)
+                drawn = Seed(seed).numpy("disturbances")
+                show = "trajectories, J={:.4g}".format
+                keep(trajectory_candidate(*given, drawn, lambda value: advance(show(value))))
             elif is_planned:
                 rest = (selection.starts, n_updates, settings, seed, advance)
-                before = len(selection.found)
                 for one in ascent_candidates(data, *rest):
                     selection.add(one)
-                checkpoint.add(*selection.found[before:])
+                checkpoint.add(*selection.found[n_plans:])
             selection.refine_all(n_refining, advance, checkpoint)
     except KeyboardInterrupt:
         logger.warning("Interrupted; the best policy so far is kept.")

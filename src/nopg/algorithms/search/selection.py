@@ -19,6 +19,7 @@ from nopg.algorithms.search.refinement import (
     FINAL_WEIGHT,
     N_FINAL_PATHS,
     N_KEPT,
+    N_STARTS,
     NOISY_FINAL_WEIGHT,
     attainable_return,
     model_estimates,
@@ -43,6 +44,7 @@ MAX_ROWS, N_NEAREST, N_FOLDS = 4_000, 3, 10
 MIN_STARTS, MAX_STARTS, START_PRODUCTS = 20, 200, 1_000_000
 """Starts of the last estimates at least, at most (every episode of a large log has
 one), and the products of their steps: less of them where a step costs more."""
+NEARLY = 0.1  # share of the most there is to earn that plans to be refined at once may lack
 HIDDEN = (64, 64)
 """Layers of the clone: an operator's switch between swinging and holding is lost in a
 single one."""
@@ -136,29 +138,43 @@ class Selection:
         values = [one.first.value for one in self.candidates]
         if max(values, default=-np.inf) < attainable_return(self.models[0], self.gamma):
             return False
-        self._estimate_best(values)
-        last = max(one.final.value for one in self.candidates if one.refined)
-        return last >= attainable_return(self.models[0], self.gamma, FINAL_WEIGHT)
+        for n_starts in (N_STARTS, MAX_STARTS):  # most that fail do from a few
+            self._estimate_best(values, n_starts)
+            if not self._earns_all():
+                return False
+        return True
 
-    def refine_all(self, n_updates: int, advance: Any, checkpoint: SearchCheckpoint) -> None:
-        """Improve every policy in place, and estimate the best once more."""
-        policies = [one.policy for one in self.found]
-        values = [one.first.value for one in self.candidates]
+    def refined_is_optimal(self, n: int, n_updates: int, advance: Any) -> bool:
+        """Whether the first n, if they earn nearly all there is, earn all of it once refined."""
+        values = [one.first.value for one in self.candidates[:n]]
+        most = attainable_return(self.models[0], self.gamma)
+        is_near = max(values, default=-np.inf) >= most - NEARLY * abs(most)
+        if not is_near or n_updates == 0 or self.models[0].noise is not None:
+            return False
+        self.refine_all(n_updates, advance, n=n)
+        return self._earns_all()
+
+    def refine_all(
+        self,
+        n_updates: int,
+        advance: Any,
+        kept: SearchCheckpoint | None = None,
+        n: int | None = None,
+    ) -> None:
+        """Improve every policy in place, or the first n, and estimate the best once more."""
+        policies = [one.policy for one in self.found[:n]]
+        values = [one.first.value for one in self.candidates[:n]]
+        stored = () if kept is None else (kept.refinement, kept.refine)
+        rest = (lambda v: advance(f"refinement, J={v:.4g}"), self.worst_share, *stored)
         try:
             if n_updates > 0:
-                values = refine(
-                    self.models,
-                    policies,
-                    self.starts,
-                    self.gamma,
-                    n_updates,
-                    lambda value: advance(f"refinement, J={value:.4g}"),
-                    self.worst_share,
-                    checkpoint.refinement,
-                    checkpoint.refine,
-                )
+                values = refine(self.models, policies, self.starts, self.gamma, n_updates, *rest)
         finally:  # an interrupt leaves each as good as it became
             self._estimate_best(values)
+
+    def _earns_all(self) -> bool:
+        last = max(one.final.value for one in self.candidates if one.refined)
+        return last >= attainable_return(self.models[0], self.gamma, FINAL_WEIGHT)
 
     def choose(self) -> SearchResult:
         """The best candidate: of those estimated at length, where there are any."""
@@ -186,12 +202,12 @@ class Selection:
         self.add(FoundPolicy(CandidateMethod(CLONING), floor.clone))
         return SearchResult(self.candidates, len(self.candidates) - 1)
 
-    def _estimate_best(self, values: Sequence[float]) -> None:
+    def _estimate_best(self, values: Sequence[float], n_starts: int = MAX_STARTS) -> None:
         """A last estimate of those of the highest values: long, from most starts."""
         best = sorted(range(len(values)), key=lambda i: -values[i])[:N_KEPT]
         policies = [self.found[i].policy for i in best]
         affordable = START_PRODUCTS // max(1, self.models[0].process.n_products)
-        every = -(-len(self.starts) // min(max(affordable, MIN_STARTS), MAX_STARTS))  # rounded up
+        every = -(-len(self.starts) // min(max(affordable, MIN_STARTS), n_starts))  # rounded up
         starts, negligible = self.starts[::every], FINAL_WEIGHT
         if self.models[0].noise is not None:
             starts = search_starts(self.models[0], starts, N_FINAL_PATHS)
