@@ -59,9 +59,9 @@ def real_logs(data_file: str | None, n_splits: int | None = None, jobs: int = 1)
             "Logs of the double pendulum must be given with --data FILE, found none "
             f"at {data_file}; nothing was replayed."
         )
-    splits = _splits(_recordings(Path(data_file)), n_splits or 1)
-    found: dict[str, list[dict[str, FloatArray]]] = {split.name: [] for split in splits}
-    for name, outcomes in in_parallel(_outcomes, splits, jobs, Deadline()):
+    parts = splits(_recordings(Path(data_file)), n_splits or 1)
+    found: dict[str, list[dict[str, FloatArray]]] = {split.name: [] for split in parts}
+    for name, outcomes in in_parallel(_outcomes, parts, jobs, Deadline()):
         found[name].append(outcomes)
     lines = ["machine and controller        method   "]
     lines[0] += "  ".join(f"{label:>9}" for label in STEPS)
@@ -73,7 +73,7 @@ def real_logs(data_file: str | None, n_splits: int | None = None, jobs: int = 1)
     return "\n".join(lines)
 
 
-def _splits(recordings: dict[str, list[Run]], n_splits: int) -> list[Split]:
+def splits(recordings: dict[str, list[Run]], n_splits: int) -> list[Split]:
     """For each group the last runs held out, then those before, as often as there are any."""
     found = []
     for name, runs in recordings.items():
