@@ -30,11 +30,12 @@ LEFT_OVER = 3
 def main(arguments: Sequence[str]) -> int:
     """Run the experiments asked for; 0 when no trial is left, 3 when some are."""
     options = _parser().parse_args(arguments)
+    jobs = default_jobs() if options.jobs is None else options.jobs
     if options.figures == [REAL_LOGS]:
-        print(real_logs(options.data, options.seeds))
+        print(real_logs(options.data, options.seeds, jobs))
         return 0
     missing = 0
-    for outcome in _outcomes(options, arguments):
+    for outcome in _outcomes(options, arguments, jobs):
         print(report(outcome), flush=True)
         if outcome.records:
             _draw(outcome)
@@ -42,7 +43,9 @@ def main(arguments: Sequence[str]) -> int:
     return LEFT_OVER if missing and not options.draw_only else 0
 
 
-def _outcomes(options: argparse.Namespace, arguments: Sequence[str]) -> Iterator[Outcome]:
+def _outcomes(
+    options: argparse.Namespace, arguments: Sequence[str], jobs: int
+) -> Iterator[Outcome]:
     plan = Plan(preset=options.preset, seeds=options.seeds, data_file=options.data)
     chosen = experiments(*options.figures)
     if options.draw_only:
@@ -52,7 +55,7 @@ def _outcomes(options: argparse.Namespace, arguments: Sequence[str]) -> Iterator
         chosen,
         plan,
         out=options.out,
-        jobs=default_jobs() if options.jobs is None else options.jobs,
+        jobs=jobs,
         deadline=Deadline(options.time_limit),
         selection=Selection(
             methods=names(options.methods),

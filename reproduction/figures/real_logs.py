@@ -8,7 +8,8 @@ sines; a motor answers two steps late, so that the last two commands are inputs 
 the present one. Errors are root mean squares over the columns' deviations
 after 1, 10 and 50 steps, beside those of the better of a linear model and standing
 still; bands of 90% are those of `policy.check`, scaled as the runs learned from ask
-for. `--seeds 3` holds out three other parts of the runs and takes means.
+for. `--seeds 3` holds out three other parts of the runs and takes means; every part is
+a piece of work for one of `--jobs` processes.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from nopg.evaluation.model import ModelEvaluator
 from nopg.evaluation.replayed_windows import STEPS
 from nopg.randomness import Seed
 from reproduction.envs.base import FloatArray
+from reproduction.workers import Deadline, in_parallel
 
 NAME = "real-logs"
 ANGLES, VELOCITIES = ("pos_meas1", "pos_meas2"), ("vel_meas1", "vel_meas2")
@@ -42,28 +44,45 @@ class Run(NamedTuple):
     inputs: FloatArray  # (T, d_a), the present command and the two before
 
 
-def real_logs(data_file: str | None, n_splits: int | None = None) -> str:
+class Split(NamedTuple):
+    """Runs of one machine and controller, some of them held out."""
+
+    name: str
+    seen: list[Run]
+    held_out: list[Run]
+
+
+def real_logs(data_file: str | None, n_splits: int | None = None, jobs: int = 1) -> str:
     """The table, as text; a sentence where the file is not there."""
     if data_file is None or not Path(data_file).is_file():
         return (
             "Logs of the double pendulum must be given with --data FILE, found none "
             f"at {data_file}; nothing was replayed."
         )
+    parts = splits(_recordings(Path(data_file)), n_splits or 1)
+    found: dict[str, list[dict[str, FloatArray]]] = {split.name: [] for split in parts}
+    for name, outcomes in in_parallel(_outcomes, parts, jobs, Deadline()):
+        found[name].append(outcomes)
     lines = ["machine and controller        method   "]
     lines[0] += "  ".join(f"{label:>9}" for label in STEPS)
-    for name, runs in _recordings(Path(data_file)).items():
-        count = max(1, round(HELD_OUT * len(runs)))
-        ends = [len(runs) - i * count for i in range(n_splits or 1)]
-        found = [
-            _outcomes(runs[: end - count] + runs[end:], runs[end - count : end])
-            for end in ends
-            if end >= count
-        ]
-        for method in found[0]:
-            mean = np.mean([each[method] for each in found], axis=0)
+    for name, each in found.items():
+        for method in each[0]:
+            mean = np.mean([outcomes[method] for outcomes in each], axis=0)
             numbers = "  ".join(f"{number:9.3f}" for number in mean)
             lines.append(f"{name:<28}  {method:<7}  {numbers}")
     return "\n".join(lines)
+
+
+def splits(recordings: dict[str, list[Run]], n_splits: int) -> list[Split]:
+    """For each group the last runs held out, then those before, as often as there are any."""
+    found = []
+    for name, runs in recordings.items():
+        count = max(1, round(HELD_OUT * len(runs)))
+        for i in range(min(n_splits, len(runs) // count)):
+            end = len(runs) - i * count
+            first = end - count
+            found.append(Split(name, runs[:first] + runs[end:], runs[first:end]))
+    return found
 
 
 def _recordings(path: Path) -> dict[str, list[Run]]:
@@ -91,16 +110,16 @@ def _recordings(path: Path) -> dict[str, list[Run]]:
     return found
 
 
-def _outcomes(seen: list[Run], held_out: list[Run]) -> dict[str, FloatArray]:
+def _outcomes(split: Split) -> tuple[str, dict[str, FloatArray]]:
     """Errors of models and simple guesses, and the share that bands hold, by horizon.
 
     Bands are scaled by replays of the runs learned from, each left out in turn.
     """
-    evaluator = ModelEvaluator(_transitions(seen), GAMMA, Seed(0))
-    replay = evaluator.replay_of(_transitions(held_out))
+    evaluator = ModelEvaluator(_transitions(split.seen), GAMMA, Seed(0))
+    replay = evaluator.replay_of(_transitions(split.held_out))
     at = [replay.labels.index(label) for label in STEPS]
     errors = np.sqrt(np.square(replay.errors[at]).mean(axis=1))
-    return {
+    return split.name, {
         "model": errors,
         "simple": errors / replay.relative[at],
         "90% in": replay.coverage[at].mean(axis=1),

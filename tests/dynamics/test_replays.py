@@ -50,8 +50,8 @@ def test_noise_explains_what_replays_miss() -> None:
     # The variance of ten steps of an autoregression.
     truth = 0.1 * np.sqrt((1.0 - 0.81**SHORT) / (1.0 - 0.81))
     assert found.paths(model, 64)[-1].std(axis=0).mean() == pytest.approx(truth, rel=0.1)
-    # The geometric mean of |x| for a Gaussian x.
-    expected = truth * np.exp(-0.5 * (np.euler_gamma + np.log(2.0)))
+    # The geometric mean of |x| for a Gaussian x, after one step and after ten.
+    expected = np.sqrt(0.1 * truth) * np.exp(-0.5 * (np.euler_gamma + np.log(2.0)))
     assert found.error(model, np.ones(1)) == pytest.approx(expected, rel=0.25)
     assert found.noise_ratio(model)[0] == pytest.approx(1.0, rel=0.25)
 

@@ -22,7 +22,7 @@ from nopg.dynamics.transition_model import TransitionModel, regression_actions
 
 MORE_THAN_NOISE = 1.5  # error over what noise explains from which episodes differ
 CHOICES = (FREE, *SMOOTHER, LINEAR)
-BETTER = 0.9  # error over that of the first choice, from which another is taken
+BETTER = 0.9  # least error over that of a choice, up to which a later one is taken
 HELD_OUT = 5  # one episode in so many is held out to compare them
 
 
@@ -95,9 +95,7 @@ def replayed(
         )
         fitted.append(replace(other, bounds=model.bounds))
     errors = [others.error(one, deviation) for one in fitted]
-    best = int(np.argmin(errors))
-    if errors[best] > BETTER * errors[0]:
-        best = 0
+    best = int(np.argmax(BETTER * np.array(errors) <= min(errors)))
     chosen = fitted[best]
     limits, seen = choices[best], None
     noise = chosen.noise if best else model.noise

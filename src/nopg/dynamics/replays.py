@@ -75,12 +75,12 @@ class Replays(NamedTuple):
         return np.asarray(paths.mean(axis=1) - self.states[:, 1:].swapaxes(0, 1))
 
     def error(self, model: TransitionModel, deviation: Array) -> float:
-        """Size of what is missed in deviations, (d_s,), over replays and horizons."""
+        """Size of what is missed in deviations, (d_s,), over replays, a step and the horizons."""
         # A geometric mean: late errors are large for every model, and so are those of an episode
-        # that is like no other.
+        # that is like no other. Where none holds for long, what is right for a step still counts.
         missed = self.misses(self.paths(model))[..., : len(deviation)] / deviation
         sizes = np.sqrt(np.square(missed).mean(axis=2))  # (T, B)
-        at = [h - 1 for h in self.horizons]
+        at = [0, *(h - 1 for h in self.horizons)]
         return float(np.exp(np.log(np.maximum(sizes[at], 1e-12)).mean()))
 
     def noise_ratio(self, model: TransitionModel) -> Array:
