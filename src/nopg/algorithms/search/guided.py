@@ -42,7 +42,7 @@ from nopg.policies.families import Policy
 N_STARTS, N_TAUGHT, N_STEPS = 3, 50, 2_000
 """Starts whose paths are optimised, and those that take them over, at most; and steps
 of the former, from which on there is one of them."""
-N_WAYS, LOST = 4, 0.25  # paths that are taught at most; the share a student may lose, or another is
+N_WAYS = 4  # paths that are taught at most, if students earn less than was hoped
 N_ITERATIONS = 10  # iterations from everything there is, and as many from the best of it
 SEEN = 0.1  # weight gamma^T at which paths end
 N_BEST, N_SOLVING, RESTING = 200, 30, 0.05
@@ -81,7 +81,7 @@ def trajectory_candidate(
         taught, earned = _taught(task, data, shared(task, found, starts), starts, fresh, generator)
         if earned > most or most == -np.inf:
             student, most = taught, earned
-        if earned >= hoped - LOST * abs(hoped):
+        if earned >= hoped - ALIKE * abs(hoped):
             break
     return FoundPolicy(CandidateMethod(TRAJECTORIES), student)
 
@@ -225,7 +225,7 @@ def _taught(
     """A policy that does what the controllers do, and what it earns in models and drawn ones."""
     # It learns from more and more rollouts in drawn models, until it earns about as much as they do
     # in others and in the models themselves: what is wrong about one is not to matter. The one that
-    # loses least where it loses most is kept.
+    # earns most there is kept.
     student, lessons, columns = copy.deepcopy(fresh), [], model_columns(data)
     n_each = -(-N_MODELS // len(task.models))
     # Of many starts every drawn model has some: together they pass more states than are taught.
@@ -236,20 +236,19 @@ def _taught(
         return [drawn_models(one, columns, n_each, generator) for one in task.models]
 
     others = [*drawn(), *(one.arrays for one in task.models)]
-    wanted = np.array([task.follow(teachers, many, None, one).returns.mean() for one in others])
-    best, least, most = student, np.inf, -np.inf
-    for _ in range(N_LESSONS):
+    wanted = np.mean([task.follow(teachers, many, None, one).returns for one in others])
+    best, most = student, -np.inf
+    for lesson in range(N_LESSONS):
         for one in drawn():
             lessons.append(_disturbed(task, teachers, many, one, generator))
         x, u = (np.concatenate(part) for part in zip(*lessons, strict=True))
         distil(student, DistillationTargets(x, u, np.ones(len(x)), 1), is_close=True)
         rest = (actor_of(student), many, task.gamma, len(controllers.states))
         made = [model_rollout(task.models[0], *rest, steps=one) for one in others]
-        earned = np.array([one.returns.mean() for one in made])
-        lost = float((wanted - earned - ALIKE * np.abs(wanted)).max())
-        if lost < least:
-            best, least, most = copy.deepcopy(student), lost, float(earned.mean())
-        if least <= 0.0:
+        earned = float(np.mean([one.returns for one in made]))
+        if earned > most:
+            best, most = copy.deepcopy(student), earned
+        if lesson and most >= wanted - ALIKE * abs(wanted):  # one alone may be luck
             break
     return best, most
 
