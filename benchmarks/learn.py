@@ -58,7 +58,10 @@ def dataset(task: str, size: int) -> tuple[Any, Any, dict[str, Any]]:
     if task == "made-up":
         return made_up(*LARGE[size]), None, options
     trials = robustness.EXPERIMENT.trials(Plan(preset="standard"))
-    known = learnable_of(next(t for t in trials if (t.task, t.method) == (task, "learn")))
+    tasks = {t.task: t for t in trials if t.method == "learn"}
+    if task not in tasks:
+        raise SystemExit(f"The task must be made-up or one of {', '.join(tasks)}, got {task}.")
+    known = learnable_of(tasks[task])
     data, options["action_space"] = known.dataset(size, 0), known.action_space
     if data.is_discrete:
         options["policy"] = "discrete"

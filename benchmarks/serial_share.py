@@ -9,6 +9,7 @@ so many cores can take, phase by phase: no memory is shared on paper, and no thr
 
 from __future__ import annotations
 
+import argparse
 import heapq
 import sys
 import time
@@ -136,4 +137,8 @@ def measure(task: str, size: int) -> None:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    measure(sys.argv[1], int(sys.argv[2]))
+    parser = argparse.ArgumentParser("python -m benchmarks.serial_share", description=__doc__)
+    parser.add_argument("task", help="one of the robustness table")
+    parser.add_argument("size", type=int, help="of its data, such as 1000")
+    asked = parser.parse_args()
+    measure(asked.task, asked.size)

@@ -15,7 +15,7 @@ a piece of work for one of `--jobs` processes.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -87,7 +87,7 @@ def splits(recordings: dict[str, list[Run]], n_splits: int) -> list[Split]:
 
 def _recordings(path: Path) -> dict[str, list[Run]]:
     """Runs by system and controller."""
-    with np.load(path, allow_pickle=False) as file:
+    with _opened(path) as file:
         columns = [str(name) for name in file["columns"]]
         wanted = (ANGLES, VELOCITIES, TORQUES)
         missing = set(sum(wanted, ())) - set(columns)
@@ -107,7 +107,27 @@ def _recordings(path: Path) -> dict[str, list[Run]]:
             inputs = np.concatenate([command[2:], command[1:-1], command[:-2]], axis=1)
             run = Run(states[2:], inputs)
             found.setdefault(f"{system} {controller}", []).append(run)
+    for name, runs in found.items():
+        if len(runs) < 2:
+            raise DataError(
+                f"Each machine and controller must have two runs or more, {name} has one in "
+                f"{path.name}: one is held out; leave it out or add a run."
+            )
     return found
+
+
+def _opened(path: Path) -> Any:
+    """The file of the logs; nothing in it is executed."""
+    try:
+        file = np.load(path, allow_pickle=False)
+        if "columns" in file:
+            return file
+    except (OSError, ValueError, TypeError):
+        pass
+    raise DataError(
+        f"Logs must be an npz file of one array a run and their `columns`, {path.name} is not; "
+        "pass the file of the double pendulum with --data."
+    )
 
 
 def _outcomes(split: Split) -> tuple[str, dict[str, FloatArray]]:

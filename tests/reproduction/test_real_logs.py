@@ -1,11 +1,14 @@
 """Logs of a real machine: which runs are held out, and what happens without any."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from reproduction.__main__ import main
-from reproduction.figures.real_logs import Run, splits
+from reproduction.figures.real_logs import ANGLES, TORQUES, VELOCITIES, Run, real_logs, splits
+
+from nopg.errors import DataError
 
 
 def recordings(n_runs: int) -> dict[str, list[Run]]:
@@ -33,3 +36,22 @@ def test_without_logs_a_sentence_says_so(
 ) -> None:
     assert main(["real-logs", "--data", str(tmp_path / "none.npz"), "--jobs", "1"]) == 0
     assert "nothing was replayed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("is_archive", [False, True])
+def test_another_file_is_refused_with_a_sentence(tmp_path: Path, is_archive: bool) -> None:
+    path = tmp_path / "other.npz"
+    if is_archive:
+        np.savez(path, a=np.zeros(3))
+    else:
+        path.write_text("no logs")
+    with pytest.raises(DataError, match="must be an npz file"):
+        real_logs(str(path))
+
+
+def test_a_single_run_cannot_be_held_out(tmp_path: Path) -> None:
+    path, columns = tmp_path / "one.npz", np.array(sum((ANGLES, VELOCITIES, TORQUES), ()))
+    arrays: dict[str, Any] = {"machine.controller.0": np.zeros((9, len(columns)))}
+    np.savez(path, columns=columns, **arrays)
+    with pytest.raises(DataError, match="two runs or more"):
+        real_logs(str(path))
