@@ -6,8 +6,10 @@ Without a compiler the same is done in NumPy or torch, to rounding.
 
 import ctypes
 import functools
+import hashlib
 import importlib.resources
 import logging
+import os
 import shutil
 import struct
 import subprocess
@@ -40,18 +42,45 @@ def compiled(package: str, name: str, is_single: bool) -> Any:
     source = (importlib.resources.files(package) / name).read_bytes()
     given = ["-I", str(importlib.resources.files("nopg")), *["-DSINGLE"] * is_single]
     for tuned in TUNED:
-        command = [compiler, *FLAGS, *SAFE, *tuned, *given, "-x", "c", "-", "-lm", "-o"]
         try:
-            with tempfile.TemporaryDirectory() as folder:
-                out = str(Path(folder) / "compiled.so")
-                subprocess.run(
-                    [*command, out], input=source, capture_output=True, check=True, timeout=60
-                )
-                return ctypes.CDLL(out)
+            return _loaded([compiler, *FLAGS, *SAFE, *tuned, *given, "-x", "c", "-"], source)
         except (OSError, subprocess.SubprocessError) as error:
             reason = error
     logger.info("%s is done without C, the compiler failed: %s", name, reason)
     return None
+
+
+def _loaded(command: list[str], source: bytes) -> ctypes.CDLL:
+    """The library that a command makes of a source, made once for all processes."""
+    run: Any = functools.partial(subprocess.run, input=source, capture_output=True, check=True)
+    # With every macro the text tells headers, compilers and processors apart: a home may be shared.
+    name = hashlib.sha256(run([*command, "-E", "-dD"]).stdout + repr(command).encode()).hexdigest()
+    with tempfile.TemporaryDirectory() as fallback:
+        folder = _own_folder() or Path(fallback)
+        path = folder / f"{name}.so"
+        if not path.exists():
+            with tempfile.TemporaryDirectory(dir=folder) as scratch:
+                made = Path(scratch) / path.name
+                run([*command, "-lm", "-o", made], timeout=60)
+                made.replace(path)
+        try:
+            return ctypes.CDLL(str(path))
+        except OSError:  # cut short: the next one is whole
+            path.unlink(missing_ok=True)
+            raise
+
+
+def _own_folder() -> Path | None:
+    """Where libraries are kept, unless anybody else might write there: they are executed."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "nopg")
+    try:
+        folder = folder.expanduser()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.stat()
+    except (OSError, RuntimeError):
+        return None
+    is_own = not hasattr(os, "getuid") or found.st_uid == os.getuid()
+    return folder if is_own and not found.st_mode & 0o022 and os.access(folder, os.W_OK) else None
 
 
 def compile_ahead(*paths: str) -> None:

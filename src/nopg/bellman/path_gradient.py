@@ -8,8 +8,6 @@ line's slope, as that of a matched row is. What ends a path does so softly, over
 so that a path that ends can be made to end later.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +35,7 @@ class _Edges(NamedTuple):
     inward: Array  # its derivative by the place, (2, ..., d)
 
     @classmethod
-    def of(cls, places: Array, ends: Array, widths: Array) -> _Edges:
+    def of(cls, places: Array, ends: Array, widths: Array) -> "_Edges":
         """For the least and the most of every coordinate, (2, d)."""
         within = np.stack([expit((places - ends[0]) / widths), expit((ends[1] - places) / widths)])
         slope = within * (1.0 - within) / widths

@@ -8,8 +8,6 @@ is noisy; it is a second look at policies that J finds alike. For an estimate, s
 differ from the mean by what a sample close by differs from it (`step_regression`).
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -64,7 +62,7 @@ class MeanPaths:
     walls: tuple[Wall, ...]  # where the system itself stops
 
     @classmethod
-    def of(cls, samples: Samples, bandwidths: Bandwidths, gamma: float) -> MeanPaths:
+    def of(cls, samples: Samples, bandwidths: Bandwidths, gamma: float) -> "MeanPaths":
         """Paths through these data."""
         s, arcs = samples, ArcCoordinates.of(samples.states)
         here, there = arcs.places(s.states), arcs.places(s.next_states)
@@ -79,7 +77,9 @@ class MeanPaths:
         return cls(regression, gamma, ends, limits.numpy(), worths.numpy(), walls)
 
     @classmethod
-    def through(cls, data: Dataset, bandwidths: Bandwidths, gamma: float, seed: Seed) -> MeanPaths:
+    def through(
+        cls, data: Dataset, bandwidths: Bandwidths, gamma: float, seed: Seed
+    ) -> "MeanPaths":
         """Paths through a log, or a random part of a long one, for the rows' widths."""
         samples = Samples.of(data, torch.float64, "cpu")
         if len(data) > MOST_ROWS:

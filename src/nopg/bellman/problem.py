@@ -4,8 +4,6 @@ Everything that no policy changes is prepared here, once: kernels of states,
 neighbour lists, sampled next states, rewards, which rows are live.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from concurrent.futures import ThreadPoolExecutor

@@ -12,8 +12,6 @@ the two residuals, so that a loose solve still gives a tight J:
     |J~ - J^| <= ||res_mu||_1 ||res_q||_inf / (1 - gamma).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
@@ -43,7 +41,7 @@ class Objective(float):
 
     def __new__(
         cls, value: float, truncation_error: float = 0.0, solver_error: float = 0.0
-    ) -> Objective:
+    ) -> "Objective":
         """Attach the two bounds to the value."""
         objective = super().__new__(cls, value)
         objective.truncation_error = truncation_error
@@ -78,7 +76,7 @@ class Estimator:
     at_initial: Responsibilities
 
     @classmethod
-    def of(cls, problem: Problem, policy: Policy) -> Estimator:
+    def of(cls, problem: Problem, policy: Policy) -> "Estimator":
         """The estimator for `policy` and every policy of the same family."""
         for rows in (problem.next_rows, problem.initial_rows):  # once, and not in an update
             _ = rows.actions, rows.pattern and rows.pattern.ends
@@ -89,7 +87,7 @@ class Estimator:
 
     def solve(
         self, policy: Policy, draws: Generator, solver: SolverConfig, start: Start | None = None
-    ) -> BellmanSolution:
+    ) -> "BellmanSolution":
         """One pass of Algorithm 1 up to the update of theta; `start` is what one close by left."""
         problem, samples = self.problem, self.problem.samples
         made = PerceptronPass.of(policy, problem.queries)

@@ -6,8 +6,6 @@ trend of all steps; how far the local line is believed beside the trend, steps t
 decide.
 """
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import Any
 

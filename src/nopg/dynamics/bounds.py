@@ -7,8 +7,6 @@ where two columns are the cosine and the sine of an angle: off it small errors a
 rollout has left it for good. So predictions are projected.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -45,7 +43,7 @@ class Saturation:
     @classmethod
     def of(
         cls, states: Tensor, actions: Tensor, next_states: Tensor, exempt: Sequence[int] = ()
-    ) -> tuple[Saturation, Tensor]:
+    ) -> tuple["Saturation", Tensor]:
         """Saturation of n transitions, and which of them are saturated, (n,)."""
         # `exempt` are dimensions that do not saturate: a cosine of 1 is the turning
         # point of a circle.
@@ -99,7 +97,7 @@ class StateBounds:
     @classmethod
     def of(
         cls, states: Tensor, actions: Tensor, next_states: Tensor, n_present: int | None = None
-    ) -> tuple[StateBounds, Tensor]:
+    ) -> tuple["StateBounds", Tensor]:
         """Bounds of n transitions, and which of these are saturated, (n,)."""
         # Columns from `n_present` on are past ones: where they have been says nothing that was not
         # said when they were present, and they have no bounds.
@@ -172,7 +170,7 @@ class StateBounds:
         """Which states lie where the model ends, at a break of the law, (m,)."""
         return ((states < self.low) | (states > self.high)).any(dim=1)
 
-    def opened(self) -> StateBounds:
+    def opened(self) -> "StateBounds":
         """The same without any bound but those that stop states."""
         low = torch.where(self.saturation.is_low, self.low, -torch.inf)
         high = torch.where(self.saturation.is_high, self.high, torch.inf)
@@ -217,7 +215,7 @@ class RewardBounds(NamedTuple):
     high: float
 
     @classmethod
-    def of(cls, seen: Tensor) -> RewardBounds:
+    def of(cls, seen: Tensor) -> "RewardBounds":
         """Those of rewards seen, (n,), a little wider above and twice as wide below."""
         low, high = float(seen.min()), float(seen.max())
         return cls(2.0 * low - high, high + MARGIN * (high - low))

@@ -5,8 +5,6 @@ samples the kernel is projected on a subset spread over the data (the projected 
 approximation), so that a prediction costs the same at any n.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -81,12 +79,12 @@ class GaussianProcess:
         inputs: Tensor,
         targets: Tensor,
         generator: np.random.Generator,
-        like: GaussianProcess | None = None,
+        like: "GaussianProcess | None" = None,
         with_outliers: Sequence[int] = (),
         limits: HyperparameterLimits = FREE,
         is_free: Tensor | None = None,
         angles: tuple[Angle, ...] = (),
-    ) -> GaussianProcess:
+    ) -> "GaussianProcess":
         """Regress `targets` (n, q) on `inputs` (n, d), both float64."""
         # The `generator` chooses the samples where there are many, and the search for
         # hyperparameters starts from those of a process that is `like` it. Of targets
@@ -259,7 +257,7 @@ class GaussianProcess:
         keeps: Sequence[Tensor],
         with_outliers: Sequence[int],
         is_free: Tensor,
-    ) -> list[GaussianProcess]:
+    ) -> list["GaussianProcess"]:
         """The same regression of K parts of the samples, masks of (n,), in turn."""
         # Hyperparameters, kernels and outliers stay, and with them products of kernels: of each,
         # those of what is left out are subtracted. `whitening` stays, too.

@@ -11,8 +11,6 @@ has: between the rows of a grid nothing tells it. So the angle may be a further 
 likelihood says so.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar

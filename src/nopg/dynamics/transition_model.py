@@ -1,7 +1,5 @@
 """A learned model of the system: next state, reward and termination of a step."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -99,13 +97,13 @@ class TransitionModel:
         terminations: Tensor,
         *,
         generator: np.random.Generator,
-        like: TransitionModel | None = None,
+        like: "TransitionModel | None" = None,
         initial: GaussianProcess | None = None,
         limits: HyperparameterLimits = FREE,
         history: HistoryLayout | None = None,
         known_reward: KnownReward | None = None,
         angles: tuple[Angle, ...] | None = None,
-    ) -> TransitionModel:
+    ) -> "TransitionModel":
         """Learn from n transitions, all float64; labels as one-hot actions.
 
         `like` is a model of more data of the same system: its bounds, its noise, its known reward
@@ -204,7 +202,7 @@ class TransitionModel:
         return self.arrays.follow(states, actions, draws)
 
     @cached_property
-    def arrays(self) -> ArrayTransitionModel:
+    def arrays(self) -> "ArrayTransitionModel":
         """The same in arrays, laid out once."""
         return ArrayTransitionModel(self)
 
@@ -245,7 +243,7 @@ class TransitionModel:
 
     def without_each(
         self, columns: Sequence[Tensor], parts: NDArray[np.int64]
-    ) -> list[TransitionModel]:
+    ) -> list["TransitionModel"]:
         """This model of `columns`, as for `fit`, without each part of their rows.
 
         Hyperparameters, bounds and noise stay.
@@ -307,7 +305,7 @@ class ArrayTransitionModel:
     a few products of small matrices.
     """
 
-    def __init__(self, model: TransitionModel, process: ArrayProcess | None = None) -> None:
+    def __init__(self, model: TransitionModel, process: "ArrayProcess | None" = None) -> None:
         self._model, self.noise = model, model.noise
         self._process = process or _ArrayProcess(model.process)
         bounds = self._bounds = model.bounds

@@ -5,8 +5,6 @@ generator, the last q and mu, from which the solvers start. With it an ascent go
 bits.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 import time
@@ -86,7 +84,7 @@ class AscentState:
         }
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any], like: Tensor) -> AscentState:
+    def from_plain(cls, plain: Mapping[str, Any], like: Tensor) -> "AscentState":
         """The state that `to_plain` described, its vectors in the dtype of `like`."""
         state = cls()
         state.step, state.seconds = int(plain["step"]), float(plain["seconds"])

@@ -1,7 +1,5 @@
 """All settings of NOPG in one record: checked at construction, kept in model files."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, dataclass, fields
 from numbers import Real
@@ -97,7 +95,7 @@ class NOPGConfig(EstimatorConfig, TrainingConfig):
             )
 
     @classmethod
-    def of(cls, **settings: Any) -> NOPGConfig:
+    def of(cls, **settings: Any) -> "NOPGConfig":
         """A configuration from settings by name.
 
         Raises:

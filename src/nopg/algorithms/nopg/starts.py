@@ -11,8 +11,6 @@ any case: a row finds only samples of its own label, and spreads the more. In no
 with the same gusts for all, and samples get other actions (`transported`).
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable, Sequence
@@ -73,7 +71,7 @@ class Ground(NamedTuple):
     paths: MeanPaths  # through the data
 
     @classmethod
-    def of(cls, data: Dataset, h: Bandwidths, gamma: float, seed: Seed) -> Ground:
+    def of(cls, data: Dataset, h: Bandwidths, gamma: float, seed: Seed) -> "Ground":
         """The ground of one data set."""
         samples = Samples.of(data, torch.float64, "cpu")
         found = cls(samples, samples, MeanPaths.through(data, h, gamma, seed))

@@ -8,8 +8,6 @@ if coarser, policy. In a noisy system every action meets a few gusts, the same a
 what they lead to is averaged.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -70,7 +68,7 @@ class ActionOutcomes:
     """Where each action leads from each anchor, when it is repeated."""
 
     model: TransitionModel
-    anchors: Anchors  # states that are planned for
+    anchors: "Anchors"  # states that are planned for
     actions: Array  # what one may do, (A, d_a)
     # Steps of every action at every anchor, action by action within an anchor and gust by gust
     # within an action, (T, n A G, ...).
@@ -80,7 +78,7 @@ class ActionOutcomes:
     @classmethod
     def of(
         cls, model: TransitionModel, states: Array, actions: Array, generator: np.random.Generator
-    ) -> ActionOutcomes:
+    ) -> "ActionOutcomes":
         """Repeat every action at some of the states of the data, (n, d_s)."""
         anchors = Anchors.of(states[generator.permutation(len(states))[:N_ANCHORS]])
         n_pairs, n_gusts, draws = len(anchors.states) * len(actions), 1, None
@@ -144,7 +142,7 @@ class Anchors:
     spacing: float  # typical distance to as many neighbours as enclose an anchor
 
     @classmethod
-    def of(cls, states: Array) -> Anchors:
+    def of(cls, states: Array) -> "Anchors":
         """Anchors at the given states, (n, d_s)."""
         from scipy.spatial import cKDTree
 

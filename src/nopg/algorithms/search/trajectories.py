@@ -9,8 +9,6 @@ return rises (Li and Todorov, 2004; with limits of the actions as by Tassa et al
 are changed at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -45,7 +43,7 @@ class Feedback(NamedTuple):
     actions: Array  # (T, B, d_a)
     gains: Array  # (T, B, d_a, d_s)
 
-    def of_paths(self, paths: NDArray[np.int64]) -> Feedback:
+    def of_paths(self, paths: NDArray[np.int64]) -> "Feedback":
         """Those of some paths, by their indices."""
         return Feedback(*(field[:, paths] for field in self))
 
