@@ -1,5 +1,6 @@
 """Compiled rollouts against the same in NumPy, and their digits on several threads."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -55,15 +56,21 @@ def fitted(columns: Any, **options: Any) -> TransitionModel:
 Case = tuple[TransitionModel, Any, list[Policy], np.ndarray]
 
 
-@pytest.fixture(scope="module", params=["angles", "ends", "noise", "past", "labels", "gaussian"])
+@pytest.fixture(
+    scope="module", params=["angles", "outlier", "ends", "noise", "past", "labels", "gaussian"]
+)
 def case(request: pytest.FixtureRequest) -> Case:
     """A model, its columns, two policies and some states."""
     rng, kind, bound = np.random.default_rng(1), "deterministic", 1.0
-    if request.param == "angles":
+    if request.param in ("angles", "outlier"):
         rows, bound = pendulum_random(400, rng), 2.0
         columns = [np.asarray(c, dtype=np.float64) for c in rows[:5]]
         model = fitted(columns)
         assert model.bounds.angles
+        if request.param == "outlier":  # a kernel of no weight among others
+            weights = model.process.weights.clone()
+            weights[:, 3] = 0.0
+            model = replace(model, process=replace(model.process, weights=weights))
     elif request.param == "ends":
         columns = [c[-500:].astype(float) for c in mountain_car_demonstrations()[:5]]
         model = fitted(columns)

@@ -1,5 +1,6 @@
 """The regression against textbook formulas, finite differences and a known system."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,22 @@ def test_the_jacobian_is_that_of_autograd(samples: tuple[torch.Tensor, torch.Ten
     for q in range(3):
         expected = torch.autograd.grad(predicted[:, q].sum(), x, retain_graph=True)[0]
         assert torch.allclose(jacobian[:, q], expected, atol=1e-8)
+
+
+def test_a_kernel_without_weight_hides_no_others(
+    samples: tuple[torch.Tensor, torch.Tensor],
+) -> None:
+    """An isolated outlier is left out of a regression, and its kernel counts for nothing."""
+    process = fitted(samples)
+    weights = process.weights.clone()
+    weights[:, 3] = 0.0
+    process = replace(process, weights=weights)
+    x = samples[0][:20].clone().requires_grad_()
+    predicted = process.predict(x)
+    rows = [torch.autograd.grad(column.sum(), x, retain_graph=True)[0] for column in predicted.T]
+    expected = torch.stack(rows, dim=1)
+    torch.testing.assert_close(process.jacobian(x.detach()), expected, rtol=1e-9, atol=1e-12)
+    assert process.n_kernels(0) == int(torch.nonzero(weights[0])[-1]) + 1 > 3
 
 
 def test_few_samples_give_the_exact_posterior(samples: tuple[torch.Tensor, torch.Tensor]) -> None:

@@ -170,6 +170,10 @@ class GaussianProcess:
         """Products of kernels and inputs in a prediction: what it costs."""
         return int(self.weights.count_nonzero()) * len(self.centre)
 
+    def n_kernels(self, i: int) -> int:
+        """Of the i-th curved target, up to the last with a weight: an outlier's may be 0."""
+        return max(torch.nonzero(self.weights[i])[:, 0].tolist(), default=-1) + 1
+
     def n_inducing(self, target: int) -> int:
         """Points that a curved target was projected on."""
         factor = self.whitening[0][self.curved == target]
@@ -271,7 +275,7 @@ class GaussianProcess:
         for i, j in enumerate(self.curved.tolist()):
             found = self.hyperparameters(j, torch.ones(()).to(x))
             assert found is not None  # it is curved
-            used, own = int(self.weights[i].count_nonzero()), owns[j].clone()
+            used, own = self.n_kernels(i), owns[j].clone()
             if j not in with_outliers:
                 fixed = HyperparameterLimits(is_fixed=True)
                 of_own = (x[own, : len(found.scales)], whole[own, j])
@@ -293,7 +297,7 @@ class GaussianProcess:
         """Every curved target, and its kernels times their weights, (m, used)."""
         features, m = torch.cat([z.square(), z], dim=1), len(self.inducing)
         for i, weights in enumerate(self.weights):
-            used = int(weights.count_nonzero())  # the first ones
+            used = self.n_kernels(i)
             exponent = self.exponent[:, i * m : i * m + used]
             yield i, torch.addmm(exponent[-1], features, exponent[:-1]).exp_() * weights[:used]
 

@@ -445,7 +445,6 @@ class _ArrayProcess:
     def arrays(self) -> ProcessArrays:
         """All that makes it up."""
         given, c = self._given, len(self._given.curved)
-        counts = [int(row.count_nonzero()) for row in given.weights]  # the first ones
         return ProcessArrays(
             self._centre,
             self._factor,
@@ -453,7 +452,7 @@ class _ArrayProcess:
             given.curved.tolist(),
             given.inducing.numpy(),
             given.inverse_scales.numpy(),
-            [given.weights[i : i + 1, :k].numpy() for i, k in enumerate(counts)],
+            [given.weights[i : i + 1, : given.n_kernels(i)].numpy() for i in range(c)],
             np.zeros((c, len(self._centre), 0)),
             np.zeros((c, 0)),
             np.zeros((1, c, 0)),
