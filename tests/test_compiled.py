@@ -87,7 +87,7 @@ def test_a_file_cut_short_is_made_again(
     counted: Callable[[], int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with monkeypatch.context() as patched:  # what a process has loaded it loads from memory
-        patched.setattr(compiled.ctypes, "CDLL", str)
+        patched.setattr("nopg.compiled.ctypes.CDLL", str)
         load()
     (made,) = (tmp_path / "cache" / "nopg").iterdir()
     size = made.stat().st_size
