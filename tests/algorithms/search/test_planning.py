@@ -269,6 +269,19 @@ def test_states_of_many_columns_are_sparse_and_those_of_few_are_not() -> None:
     assert not is_sparse(Dataset(*pendulum_grid(15, 15, 2)), rng)
 
 
+def test_columns_that_never_change_make_no_state_sparse() -> None:
+    states = np.random.default_rng(0).uniform(-1.0, 1.0, (60, 4))
+    rest: dict[str, Any] = {"actions": states[:, :1], "rewards": states[:, 0]}
+    rest |= {"terminations": np.zeros(60, dtype=bool)}
+    for n_fixed in (0, 3):
+        wide = np.hstack([states, np.full((60, n_fixed), 3.3)])
+        data = Dataset(observations=wide, next_observations=wide, **rest)
+        assert not is_sparse(data, np.random.default_rng(0))
+    wide = np.hstack([states, states[::-1]])
+    data = Dataset(observations=wide, next_observations=wide, **rest)
+    assert is_sparse(data, np.random.default_rng(0))
+
+
 def test_labels_are_left_to_plans() -> None:
     rows = held_forces(CartPoleSwingUp(), 300, Seed(0))
     labels: Any = (rows.actions[:, 0] > 0.0).astype(np.int64)

@@ -57,7 +57,8 @@ def is_sparse(data: Dataset, generator: np.random.Generator, is_fast: bool = Fal
     Or the clock `is_fast`: steps are short beside any distance.
     """
     states = np.asarray(data.observations, dtype=np.float64)
-    if data.is_discrete or data.history is not None or states.shape[1] <= N_PLANNED:
+    n_moving = np.count_nonzero(np.ptp(states, axis=0))  # what never changes is no distance
+    if data.is_discrete or data.history is not None or n_moving <= N_PLANNED:
         return False
     some = states[generator.permutation(len(states))[:N_ANCHORS]]
     return is_fast or Anchors.of(some).spacing > FAR
