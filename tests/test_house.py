@@ -20,7 +20,7 @@ SOURCE = Path(nopg.__file__).parent
 def test_lines() -> None:
     lines = sum(len(f.read_bytes().splitlines()) for f in SOURCE.rglob("*.py"))
     print(f"{lines:,} lines of Python in src")
-    assert lines <= 25_985
+    assert lines <= 25_999
 
 
 def test_no_class_name_stands_for_two_things() -> None:

@@ -6,8 +6,6 @@ one pass over P and one over its transpose, needs no inner products, and cannot 
 methods save a few passes and pay for them in launches and synchronisations.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 import torch
@@ -132,7 +130,9 @@ class FusedSystem:
         return objective, torch.cat([later, first / first.shape[1]], dim=1)
 
 
-def _fused_rows(problem: Problem, n_policies: int, accuracy: float) -> tuple[FusedRows, FusedRows]:
+def _fused_rows(
+    problem: Problem, n_policies: int, accuracy: float
+) -> "tuple[FusedRows, FusedRows]":
     """Rows at next states and at initial states, by the row model of the settings."""
     from nopg.gpu.matched import FusedMatchedRows, Newton
     from nopg.gpu.rows import FusedKernelRows, feature_table
@@ -146,7 +146,7 @@ def _fused_rows(problem: Problem, n_policies: int, accuracy: float) -> tuple[Fus
     accuracy = max(accuracy, 100.0 * torch.finfo(widths.dtype).eps)
     newton = Newton(REACH, STEEPNESS, LONGEST_STEP, RIDGE, accuracy)
 
-    def fused(rows: QueryRows) -> FusedRows:
+    def fused(rows: QueryRows) -> "FusedRows":
         block, points = rows.blocks[0], arcs.places(rows.queries)
         assert block.columns is not None  # by `supports`
         listed = (block.log_psi, block.columns, table, points, precision)

@@ -29,15 +29,10 @@ from nopg.policies.families import Policy, checked_outputs
 
 
 class Objective(float):
-    """The estimated return J, a float that knows its certificate.
+    """The estimated return J, a float that knows its certificate."""
 
-    Attributes:
-        truncation_error: Bound on what dropped neighbours can have changed.
-        solver_error: Bound on what inexact solves can have changed.
-    """
-
-    truncation_error: float
-    solver_error: float
+    truncation_error: float  # bound on what dropped neighbours can have changed
+    solver_error: float  # bound on what inexact solves can have changed
 
     def __new__(
         cls, value: float, truncation_error: float = 0.0, solver_error: float = 0.0

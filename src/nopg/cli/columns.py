@@ -1,7 +1,5 @@
 """Options in tables, such as which column is what, and `nopg describe`."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable, Mapping
@@ -35,7 +33,7 @@ OPTIONS: Options = {
 Columns = dict[str, Any]  # what was typed, by the names of `OPTIONS`
 
 
-def read_table(source: str, columns: Columns) -> Dataset:
+def read_table(source: str, columns: Columns) -> "Dataset":
     """The data set in `source`; lists of columns are separated by commas."""
     from nopg.data.dataset import Dataset
 

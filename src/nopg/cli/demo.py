@@ -1,7 +1,5 @@
 """`nopg demo`: a policy from 450 transitions, in under a minute."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -53,7 +51,7 @@ def demo(
         print(f"  {file.name}")
 
 
-def _explain(policy: FittedPolicy, path: SwingUp) -> None:
+def _explain(policy: "FittedPolicy", path: "SwingUp") -> None:
     from nopg.cli.policies import expectation
     from nopg.cli.swing_up import HANGING, OPTIMUM, PAPER_450, upright_after
 
@@ -75,7 +73,7 @@ def _explain(policy: FittedPolicy, path: SwingUp) -> None:
         print(f"\nUpright for good after {steps * 0.05:.1f} s.")
 
 
-def animate(path: SwingUp, gif: Path) -> None:
+def animate(path: "SwingUp", gif: Path) -> None:
     """Write a swing-up as a moving picture, every second step of it."""
     from nopg.data.files import write_atomically
     from nopg.envs.pendulum import DT, swing_up_env

@@ -1,7 +1,5 @@
 """What is done with a fitted policy: `nopg report`, `nopg evaluate`, `nopg export`."""
 
-from __future__ import annotations
-
 import math
 import webbrowser
 from pathlib import Path
@@ -36,7 +34,7 @@ def report(run: RunPath, options: dict[str, Any]) -> None:
         webbrowser.open(path.resolve().as_uri())
 
 
-def conclude(policy: FittedPolicy, out: Path) -> None:
+def conclude(policy: "FittedPolicy", out: Path) -> None:
     """Say what the policy will earn, where it is, and where its report is."""
     print(f"\n{expectation(policy)}")
     if policy.search is None:  # a search has said so itself
@@ -45,7 +43,7 @@ def conclude(policy: FittedPolicy, out: Path) -> None:
     end_with_report(policy, out.resolve().name, out)
 
 
-def expectation(policy: FittedPolicy) -> str:
+def expectation(policy: "FittedPolicy") -> str:
     """The expected return with its interval, in one sentence."""
     found = policy.expected_return(0.95)
     by = "learned models" if found.by == "model" else "kernel regression"
@@ -57,7 +55,7 @@ def expectation(policy: FittedPolicy) -> str:
     )
 
 
-def end_with_report(policy: FittedPolicy, name: str, out: Path) -> None:
+def end_with_report(policy: "FittedPolicy", name: str, out: Path) -> None:
     """Write `report.html` into `out` and say where; a failure costs only the page."""
     from nopg.errors import NopgError
     from nopg.report import write_report

@@ -1,7 +1,5 @@
 """The TOML file behind `--config`, checked before anything else is done."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,7 +39,9 @@ def read_settings(path: Path | None) -> tuple[Arguments, Arguments]:
     return model, fit
 
 
-def read_data(file: str, columns: Columns, model: Arguments, fit: Arguments, out: Path) -> Dataset:
+def read_data(
+    file: str, columns: "Columns", model: Arguments, fit: Arguments, out: Path
+) -> "Dataset":
     """What a command learns from; all that can be refused is refused here."""
     from nopg.cli.columns import read_table
     from nopg.data.files import require_writable

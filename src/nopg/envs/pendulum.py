@@ -3,8 +3,6 @@
 States are (theta, theta_dot), theta counted from upright and not wrapped.
 """
 
-from __future__ import annotations
-
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +65,7 @@ def register() -> None:
         gymnasium.register(ID, entry_point=maker, max_episode_steps=N_STEPS)
 
 
-def swing_up_env(start_angle: float = math.pi, **options: Any) -> gymnasium.Env[Any, Any]:
+def swing_up_env(start_angle: float = math.pi, **options: Any) -> "gymnasium.Env[Any, Any]":
     """Gymnasium's own pendulum, which is this one, from one start at rest."""
     from gymnasium.envs.classic_control.pendulum import PendulumEnv
 

@@ -76,18 +76,12 @@ class Returns(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelEvaluator:
-    """Two transition models of one data set, and what a policy earns in them.
-
-    Attributes:
-        data: The transitions.
-        gamma: Discount factor.
-        seed: The policy's; with it the models are those of `nopg.learn`.
-        given: Models fitted already; by default they are fitted when first asked for.
-    """
+    """Two transition models of one data set, and what a policy earns in them."""
 
     data: Dataset
     gamma: float
-    seed: Seed
+    seed: Seed  # the policy's; with it the models are those of `nopg.learn`
+    # Models fitted already; by default they are fitted when first asked for.
     given: tuple[TransitionModel, ...] | None = None
 
     @cached_property

@@ -27,28 +27,18 @@ READER = "read_policy.py"  # name of the reader that is put beside a numpy file
 
 @dataclass(frozen=True)
 class Exported:
-    """A file that was checked and written.
-
-    Attributes:
-        path: The file.
-        n_states: States at which it was compared with the library; 0 for a program where there is
-            no compiler, or no Node.js, to compare it with.
-        difference: Largest difference of an action there.
-        contract: The JSON beside it: columns, limits, sample time, data, verdict.
-        reader: The program beside it, for the numpy format.
-        seconds: What one action takes here, for programs.
-        guard: The support guard inside, for programs.
-        lost: Shares of those states that are far for the guard inside alone, and for the library's
-            alone.
-    """
+    """A file that was checked and written."""
 
     path: Path
+    # States at which it was compared with the library; 0 for a program where there is no compiler,
+    # or no Node.js, to compare it with.
     n_states: int
-    difference: float
-    contract: Path
-    reader: Path | None = None
-    seconds: float | None = None
-    guard: SupportPoints | None = None
+    difference: float  # largest difference of an action there
+    contract: Path  # the JSON beside it: columns, limits, sample time, data, verdict
+    reader: Path | None = None  # the program beside it, for the numpy format
+    seconds: float | None = None  # what one action takes here, for programs
+    guard: SupportPoints | None = None  # the support guard inside, for programs
+    # Shares of those states that are far for the guard inside alone, and for the library's alone.
     lost: tuple[float, float] = (0.0, 0.0)
 
 

@@ -7,29 +7,17 @@ from typing import Any, Self
 
 @dataclass(frozen=True)
 class Update:
-    """One policy update.
+    """One policy update."""
 
-    Attributes:
-        step: Number of the update, from 1.
-        objective: Estimated return J of the policy before the update.
-        certificate: Bound on the numerical error of `objective`.
-        gradient_norm: Euclidean length of dJ / d theta.
-        learning_rate: Step size used.
-        matvecs: Products with P spent on the two solves.
-        fallbacks: Solvers that gave up before one converged.
-        seconds: Time since training began.
-        evaluations: Results of the evaluators, where they ran.
-    """
-
-    step: int
-    objective: float
-    certificate: float
-    gradient_norm: float
-    learning_rate: float
-    matvecs: int
-    fallbacks: int
-    seconds: float
-    evaluations: dict[str, float] = field(default_factory=dict)
+    step: int  # number of the update, from 1
+    objective: float  # estimated return J of the policy before the update
+    certificate: float  # bound on the numerical error of `objective`
+    gradient_norm: float  # Euclidean length of dJ / d theta
+    learning_rate: float  # step size used
+    matvecs: int  # products with P spent on the two solves
+    fallbacks: int  # solvers that gave up before one converged
+    seconds: float  # time since training began
+    evaluations: dict[str, float] = field(default_factory=dict)  # of the evaluators, where they ran
 
 
 @dataclass
@@ -67,35 +55,27 @@ TRAJECTORIES = "trajectory optimisation"
 
 @dataclass(frozen=True)
 class ModelEstimate:
-    """What the learned models expect of a policy.
+    """What the learned models expect of a policy."""
 
-    Attributes:
-        value: Mean discounted return of model rollouts, the lowest of the models'.
-        uncertainty: Mean predictive standard deviation along them, in deviations of
-            the data: near 0 the model knows the system there, near 1 it guesses.
-    """
-
-    value: float
+    value: float  # mean discounted return of model rollouts, the lowest of the models'
+    # Mean predictive standard deviation along them, in deviations of the data: near 0 the model
+    # knows the system there, near 1 it guesses.
     uncertainty: float
 
 
 @dataclass(frozen=True)
 class CandidateMethod:
-    """How a candidate policy is found.
+    """How a candidate policy is found."""
 
-    Attributes:
-        kind: "fitted value iteration" in the learned model, distilled into a policy; "gradient
-            ascent" along Eq. (10); "behaviour cloning" of the log, for states that hold their past;
-            "trajectory optimisation" in the learned models, distilled; or an "earlier policy".
-        short_horizon: Whether it looks a third as far ahead as the task. Errors of smoothing grow
-            with every step ahead, so the estimate is less biased, and its best policy is still a
-            good start.
-        action_repeat: Steps an action is repeated while planning; None until it has led elsewhere.
-    """
-
+    # "fitted value iteration" in the learned model, distilled into a policy; "gradient ascent"
+    # along Eq. (10); "behaviour cloning" of the log; "trajectory optimisation" in the learned
+    # models, distilled; or an "earlier policy".
     kind: str
+    # Whether it looks a third as far ahead as the task: errors of smoothing grow with every step
+    # ahead, and what is best there is still a good start.
     short_horizon: bool = False
-    action_repeat: int | None = None
+    action_repeat: int | None = None  # steps while planning; None until it has led elsewhere
+    along_paths: bool = False  # whether plans were made along the paths of a policy found before
 
     def gamma(self, gamma: float) -> float:
         """The discount it is found with, for a task of discount `gamma`."""
@@ -105,22 +85,17 @@ class CandidateMethod:
         short = ", short horizon" if self.short_horizon else ""
         repeat = self.action_repeat
         repeated = "" if repeat is None else f", action repeat {repeat}"
-        return f"{self.kind}{repeated}{short}"
+        along = " along paths" if self.along_paths else ""
+        return f"{self.kind}{along}{repeated}{short}"
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One policy of a search.
+    """One policy of a search."""
 
-    Attributes:
-        method: How it was found.
-        first: What the learned models expected of it then.
-        refined: And after refinement; None if it was not refined.
-    """
-
-    method: CandidateMethod
-    first: ModelEstimate
-    refined: ModelEstimate | None = None
+    method: CandidateMethod  # how it was found
+    first: ModelEstimate  # what the learned models expected of it then
+    refined: ModelEstimate | None = None  # and after refinement, if it was refined
 
     @property
     def final(self) -> ModelEstimate:
@@ -130,15 +105,10 @@ class Candidate:
 
 @dataclass
 class SearchResult:
-    """What `learn` tried and chose.
+    """What `learn` tried and chose."""
 
-    Attributes:
-        candidates: Every policy, in the order they were found.
-        chosen: Index of the one kept.
-    """
-
-    candidates: list[Candidate] = field(default_factory=list)
-    chosen: int = 0
+    candidates: list[Candidate] = field(default_factory=list)  # in the order they were found
+    chosen: int = 0  # index of the one kept
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Self:

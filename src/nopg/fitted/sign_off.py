@@ -1,7 +1,5 @@
 """Before a policy is switched on: what it is compared with, what a verdict rests on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -30,7 +28,7 @@ _OTHER_LABEL = 1e6  # distance of another label: rows are compared with their ow
 _ENTRIES = 2_000_000  # kernel entries that are worth taking at once
 
 
-def grounds_of(policy: FittedPolicy) -> Grounds:
+def grounds_of(policy: "FittedPolicy") -> Grounds:
     """Estimate, comparison, replay and untried steps of a policy."""
     if policy.evaluator == "model":
         states, visits = policy.visited()
@@ -42,7 +40,7 @@ def grounds_of(policy: FittedPolicy) -> Grounds:
     return Grounds(policy.expected_return(), _beside_the_log(policy, data), policy.check(), untried)
 
 
-def untried_at(policy: FittedPolicy, states: Array) -> Array:
+def untried_at(policy: "FittedPolicy", states: Array) -> Array:
     """How little the data say of the policy's actions in these states, (m,)."""
     # Above 1 it counts as untried: by learned models, more than half of a prediction is a guess; by
     # kernels, the nearest row is farther than rows are from each other.
@@ -54,7 +52,7 @@ def untried_at(policy: FittedPolicy, states: Array) -> Array:
     return distances / policy.kernel.usual_distance()
 
 
-def guard_distance(policy: FittedPolicy) -> float:
+def guard_distance(policy: "FittedPolicy") -> float:
     """Bandwidths from the nearest sample up to which a guard lets the policy act."""
     # What 99 of 100 samples have at most from each other; where replay has shown that models
     # predict held-out rows, what 99 of 100 of these have from the others.
@@ -71,7 +69,7 @@ def guard_distance(policy: FittedPolicy) -> float:
     return max(usual, float(np.quantile(alike, USUAL_SHARE))) if len(alike) else usual
 
 
-def _beside_the_log(policy: FittedPolicy, data: Dataset) -> Comparison:
+def _beside_the_log(policy: "FittedPolicy", data: Dataset) -> Comparison:
     """With the recorded episodes; without any, with what was done on average."""
     try:
         return policy.compare()
@@ -86,7 +84,7 @@ def _beside_the_log(policy: FittedPolicy, data: Dataset) -> Comparison:
         return replace(policy.compare(usual), against=MEAN_ACTION)
 
 
-def compared(policy: FittedPolicy, other: Any, level: float) -> Comparison:
+def compared(policy: "FittedPolicy", other: Any, level: float) -> Comparison:
     """A policy against recorded episodes, another policy or a function."""
     data, model, actor = policy.require_data(), policy.model, policy.actor
     if other is None or isinstance(other, Dataset):
@@ -112,7 +110,7 @@ def compared(policy: FittedPolicy, other: Any, level: float) -> Comparison:
     return compared_with_actor(model, actor, theirs, starts, level, against)
 
 
-def alike(episodes: Dataset, policy: FittedPolicy) -> Dataset:
+def alike(episodes: Dataset, policy: "FittedPolicy") -> Dataset:
     """Recordings with the columns and the reward function of the policy's data."""
     data = policy.require_data()
     if not isinstance(episodes, Dataset):

@@ -153,18 +153,12 @@ class RunFolder:
 
 @dataclass(frozen=True)
 class Run:
-    """A fitted policy and what is known of how it came to be.
+    """A fitted policy and what is known of how it came to be."""
 
-    Attributes:
-        policy: The policy, with its data and, after `fit`, its history.
-        name: What to call the run.
-        config: What `run.json` says; None for a policy outside a run folder.
-        status: What `status.json` says of how training ended.
-    """
-
-    policy: FittedPolicy
-    name: str
-    config: RunConfig | None = None
+    policy: FittedPolicy  # with its data and, after `fit`, its history
+    name: str  # what to call the run
+    config: RunConfig | None = None  # what `run.json` says; None for a policy outside a run folder
+    # What `status.json` says of how training ended.
     status: Mapping[str, Any] = field(default_factory=dict)
 
     @property

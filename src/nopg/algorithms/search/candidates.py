@@ -3,15 +3,22 @@
 import copy
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from nopg.algorithms.nopg.nopg import NOPG
 from nopg.algorithms.search.distillation import distil
-from nopg.algorithms.search.planning import ActionOutcomes, DistillationTargets, actions_to_try
+from nopg.algorithms.search.planning import (
+    ALONG,
+    N_ANCHORS,
+    ActionOutcomes,
+    DistillationTargets,
+    actions_to_try,
+    states_along,
+)
 from nopg.bellman.problem import NADARAYA_WATSON
 from nopg.data.dataset import Dataset
 from nopg.dynamics.transition_model import TransitionModel, regression_actions
@@ -19,7 +26,7 @@ from nopg.errors import NopgWarning, SupportWarning
 from nopg.fitted.history import ASCENT, CLONING, EARLIER, PLANNING, CandidateMethod, Update
 from nopg.fitted.policy import FittedPolicy
 from nopg.kernels.bandwidths import LeaveOneOut
-from nopg.policies.arrays import Array, actor_of
+from nopg.policies.arrays import Array, ArrayPolicies, actor_of
 from nopg.policies.families import Policy
 from nopg.randomness import Seed
 from nopg.threads import as_they_come
@@ -31,6 +38,8 @@ PLANS = (
     CandidateMethod(PLANNING, action_repeat=8),
     CandidateMethod(PLANNING, action_repeat=8, short_horizon=True),
 )
+REPLANS, N_ROUNDS = tuple(replace(one, along_paths=True) for one in PLANS[:3]), 2
+"""Plans along the paths of the best policy, of which the best is kept; and how often."""
 ASCENTS = (CandidateMethod(ASCENT), CandidateMethod(ASCENT))
 """Two ascents, from policies of different seeds."""
 N_ASCENT_ROWS = 2000  # samples an ascent rests on; refinement uses all of them
@@ -64,15 +73,46 @@ def planned_candidates(
     if n_found == len(PLANS):
         return iter(())
     tried = actions_to_try(regression_actions(data).numpy(), Seed(seed).numpy("planned-actions"))
-    states = np.asarray(data.observations, dtype=np.float64)
-    outcomes = ActionOutcomes.of(model, states, tried, Seed(seed).numpy("places"))
+    generator = Seed(seed).numpy("places")
+    states = _some(np.asarray(data.observations, dtype=np.float64), N_ANCHORS, generator)
+    outcomes = ActionOutcomes.of(model, states, tried, generator)
+    return _planned(outcomes, PLANS[n_found:], policy, gamma)
 
+
+def replanned_candidates(
+    model: TransitionModel,
+    data: Dataset,
+    found: Policy,  # whose paths are planned along
+    fresh: Policy,
+    starts: Array,  # where the task starts, (B, d_s)
+    gamma: float,
+    generator: np.random.Generator,
+) -> list[FoundPolicy]:
+    """The same with most anchors along the paths of a policy: plans are sharper there."""
+    tried = actions_to_try(regression_actions(data).numpy(), generator)
+    actor = ArrayPolicies([found], is_decided=True)
+    n_anchors = N_ANCHORS if model.noise is not None else 2 * N_ANCHORS  # gusts cost as well
+    along = states_along(model, actor, starts, tried, gamma, generator)
+    along = _some(along, int(ALONG * n_anchors), generator)
+    logged = np.asarray(data.observations, dtype=np.float64)
+    states = np.concatenate([along, _some(logged, n_anchors - len(along), generator)])
+    outcomes = ActionOutcomes.of(model, states, tried, generator)
+    return list(_planned(outcomes, REPLANS, fresh, gamma))
+
+
+def _some(states: Array, n: int, generator: np.random.Generator) -> Array:
+    return np.asarray(states[generator.permutation(len(states))[:n]])
+
+
+def _planned(
+    outcomes: ActionOutcomes, methods: Sequence[CandidateMethod], fresh: Policy, gamma: float
+) -> Iterator[FoundPolicy]:
     def planned(method: CandidateMethod) -> FoundPolicy:
-        student = copy.deepcopy(policy)
+        student = copy.deepcopy(fresh)
         distil(student, outcomes.value_iteration(method.gamma(gamma), method.action_repeat))
         return FoundPolicy(method, student)
 
-    return as_they_come(planned, PLANS[n_found:])
+    return as_they_come(planned, methods)
 
 
 def cloned_candidate(data: Dataset, policy: Policy, is_close: bool = False) -> FoundPolicy:

@@ -3,8 +3,8 @@
 1. Two models of the system are fitted to the log: Gaussian processes of the next state
    and the reward, one of all the data and one of four fifths.
 2. Candidates: fitted value iteration in the first model, distilled into a policy, with
-   several horizons and action repeats; and gradient ascent on the kernel estimate, or
-   trajectory optimisation where states lie too far apart for either.
+   several horizons and action repeats; gradient ascent on the kernel estimate; and plans once more
+   along the paths of the best. Or trajectory optimisation where states lie too far apart for these.
 3. Both models are asked for each candidate's return; the lower one counts, so that a
    policy that exploits an error of one model does not fool the other. Where the log
    shows that the system is noisy, rollouts meet drawn noise, the same for every policy.
@@ -13,8 +13,6 @@
 
 This is model-based policy search, not the paper's algorithm: that one is `nopg.NOPG`.
 """
-
-from __future__ import annotations
 
 import logging
 import sys
@@ -30,12 +28,14 @@ from nopg.algorithms.build import action_space_of, as_dataset, build_policy
 from nopg.algorithms.nopg.nopg import NOPG
 from nopg.algorithms.search.candidates import (
     ASCENTS,
+    N_ROUNDS,
     PLANS,
     FoundPolicy,
     ascent_candidates,
     cloned_candidate,
     earlier_candidate,
     planned_candidates,
+    replanned_candidates,
 )
 from nopg.algorithms.search.checkpoint import SearchCheckpoint, parameters_digest
 from nopg.algorithms.search.clock import GAMMA, discount_of, without_time_limit
@@ -166,7 +166,7 @@ def learn(
     if progress:
         cost = cost_of_search(data, places, gamma, n_updates, n_refining, sparse)
         tqdm.write(str(cost), file=sys.stderr)
-    bar.total += 2 * N_ITERATIONS if sparse else len(ASCENTS) * n_updates
+    bar.total += 2 * N_ITERATIONS if sparse else N_ROUNDS + len(ASCENTS) * n_updates
     bar.set_postfix_str("models of the system")
     common = {k: v for k, v in common.items() if k != "action_space"}
     common |= {"action_space": space, "seed": seed}
@@ -249,7 +249,7 @@ def _search(
     n_updates: int,
     n_refining: int,
     settings: dict[str, Any],
-    bar: tqdm[Any],
+    bar: "tqdm[Any]",
     checkpoint: SearchCheckpoint,
 ) -> None:
     """Find candidates, and refine them unless there is nothing left to gain."""
@@ -297,6 +297,11 @@ def _search(
                 rest = (selection.starts, n_updates, settings, seed, advance)
                 for one in ascent_candidates(data, *rest):
                     selection.add(one)
+                drawn, model = Seed(seed).numpy("replanned"), selection.models[0]
+                for _ in range(N_ROUNDS):
+                    along = (selection.best_found(), fresh, selection.starts, gamma, drawn)
+                    selection.add_best(replanned_candidates(model, data, *along))
+                    advance(str(selection.found[-1].method))
                 checkpoint.add(*selection.found[n_plans:])
             selection.refine_all(n_refining, advance, checkpoint)
     except KeyboardInterrupt:

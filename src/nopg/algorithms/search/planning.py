@@ -3,9 +3,10 @@
 Gradient ascent finds the nearest optimum; value iteration sees the whole state space, if blurred.
 Some states of the data are the anchors of a small decision process: each of a few actions is
 repeated for some steps of the learned model, and where that leads is interpolated among the anchors
-nearby. The blur grows with the number of decisions, so that a larger action repeat gives a sharper,
-if coarser, policy. In a noisy system every action meets a few gusts, the same at every anchor, and
-what they lead to is averaged.
+nearby. Once there is a policy most of them may lie along its paths, closer together where it
+matters. The blur grows with the number of decisions, so that a larger action repeat gives a
+sharper, if coarser, policy. In a noisy system every action meets a few gusts, the same at every
+anchor, and what they lead to is averaged.
 """
 
 from dataclasses import dataclass
@@ -14,10 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nopg.data.dataset import Dataset
+from nopg.discount import discount_horizon
 from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.rollouts import discounted_return, running_probability
 from nopg.dynamics.transition_model import PredictedStep, TransitionModel
-from nopg.policies.arrays import Array
+from nopg.policies.arrays import Actor, Array
 
 N_ANCHORS = 1000  # states of the data that are planned for; a random part of more
 N_LEVELS = 9  # actions tried at each anchor, where there is one dimension of them
@@ -29,6 +31,11 @@ N_GUSTS = 6  # noisy paths that an action is averaged over, where the system is 
 FAR, N_PLANNED = 0.5, 4
 """Distance of neighbouring anchors, in deviations of the states, from which plans are
 too blurred to do without trajectories; and columns up to which more data mend that."""
+
+
+ALONG, N_PATHS, ERRING, AHEAD = 0.7, 60, 0.3, 0.1
+"""Share of the anchors along paths of a policy, and the paths; how often one of these begins to do
+something else at most, for about three steps; and the weight gamma^T at which they end."""
 
 
 class DistillationTargets(NamedTuple):
@@ -64,6 +71,31 @@ def is_sparse(data: Dataset, generator: np.random.Generator, is_fast: bool = Fal
     return is_fast or Anchors.of(some).spacing > FAR
 
 
+def states_along(
+    model: TransitionModel,
+    actor: Actor,
+    starts: Array,  # (B, d_s)
+    actions: Array,  # what may be done instead, (A, d_a)
+    gamma: float,
+    generator: np.random.Generator,
+) -> Array:
+    """Where a policy passes in the model, and where it gets by errors, (n, d_s)."""
+    states, found = starts[np.arange(N_PATHS) % len(starts)], []
+    often, running = generator.uniform(0.0, ERRING, N_PATHS), np.ones(N_PATHS)
+    errs, other = np.zeros(N_PATHS, dtype=bool), actions[np.zeros(N_PATHS, dtype=int)]
+    for _ in range(discount_horizon(gamma, AHEAD)):
+        draw, choice = (
+            generator.uniform(size=N_PATHS),
+            generator.integers(len(actions), size=N_PATHS),
+        )
+        other = np.where(errs[:, None], other, actions[choice])
+        errs = np.where(errs, draw > 1.0 / 3.0, draw < often)
+        found.append(states[running > 0.5])
+        after = model.arrays.step(states, np.where(errs[:, None], other, actor.act(states)))
+        states, running = after.next_states, running * after.survives
+    return np.concatenate(found)
+
+
 @dataclass(frozen=True)
 class ActionOutcomes:
     """Where each action leads from each anchor, when it is repeated."""
@@ -80,8 +112,8 @@ class ActionOutcomes:
     def of(
         cls, model: TransitionModel, states: Array, actions: Array, generator: np.random.Generator
     ) -> "ActionOutcomes":
-        """Repeat every action at some of the states of the data, (n, d_s)."""
-        anchors = Anchors.of(states[generator.permutation(len(states))[:N_ANCHORS]])
+        """Repeat every action at each of some states, (n, d_s)."""
+        anchors = Anchors.of(states)
         n_pairs, n_gusts, draws = len(anchors.states) * len(actions), 1, None
         if model.noise is not None:
             n_gusts = N_GUSTS

@@ -23,6 +23,7 @@ from nopg.algorithms.search.refinement import (
     NOISY_FINAL_WEIGHT,
     attainable_return,
     model_estimates,
+    model_returns,
     refine,
     search_starts,
 )
@@ -132,6 +133,17 @@ class Selection:
         (estimate,) = model_estimates(self.models, *asked, worst_share=self.worst_share)
         self.found.append(one)
         self.candidates.append(Candidate(one.method, estimate))
+
+    def add_best(self, several: Sequence[FoundPolicy]) -> None:
+        """Take the best of some candidates."""
+        asked = ([one.policy for one in several], search_starts(self.models[0], self.starts))
+        values = model_returns(self.models, *asked, self.gamma, self.worst_share)
+        self.add(several[int(np.argmax(values))])
+
+    def best_found(self) -> Policy:
+        """The best so far, by the latest estimate of each."""
+        values = [one.final.value for one in self.candidates]
+        return self.found[int(np.argmax(values))].policy
 
     def is_optimal(self) -> bool:
         """Whether the best so far leave nothing to be gained, not even late."""
