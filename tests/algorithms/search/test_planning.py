@@ -12,20 +12,23 @@ from reproduction.envs.swing_up import CartPoleSwingUp
 from reproduction.tasks.swing_up import held_forces, swing_up_task
 from scipy.linalg import solve_discrete_are
 
+from nopg.algorithms.search.candidates import planned_candidates, replanned_candidates
 from nopg.algorithms.search.planning import (
     MAX_ACTIONS,
     MAX_REPEAT,
-    N_ANCHORS,
     N_GUSTS,
     N_LEVELS,
     ActionOutcomes,
     Anchors,
     actions_to_try,
     is_sparse,
+    states_along,
 )
 from nopg.data.dataset import Dataset
 from nopg.dynamics.transition_model import PredictedStep, TransitionModel
-from nopg.policies.arrays import Array
+from nopg.policies.arrays import Array, ArrayPolicies
+from nopg.policies.build import PolicySpec
+from nopg.policies.families import Policy
 from nopg.randomness import Seed
 
 Move = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -239,12 +242,69 @@ def test_fewer_anchors_than_neighbours_are_enough() -> None:
     assert weights[1] == pytest.approx([0.5, 0.5])
 
 
-def test_many_states_are_planned_for_by_a_random_part() -> None:
-    known = Known(lambda s, a: s, lambda s, a: s[:, 0])
-    states = np.arange(N_ANCHORS + 50.0)[:, None]
-    found = outcomes(known, states, np.eye(2)).value_iteration(0.5, action_repeat=1)
-    assert len(np.unique(found.states)) == N_ANCHORS
-    assert set(found.states.ravel()) <= set(states.ravel())
+class Walk:
+    """A path that moves as it is told, and ends beyond 3."""
+
+    def step(self, states: Array, actions: Array) -> PredictedStep[Array]:
+        after, nothing = states + actions, np.zeros(len(states))
+        is_over = (after[:, 0] > 3.0).astype(float)
+        return PredictedStep(after, after, nothing, is_over, nothing, nothing)
+
+
+class Up:
+    """Always one up."""
+
+    def act(self, states: Array) -> Array:
+        return np.ones((len(states), 1))
+
+
+def test_states_along_paths_are_those_of_the_policy_and_of_its_errors() -> None:
+    walk: Any = type("Model", (), {"arrays": Walk()})()
+    instead = np.array([[0.25], [-1.0]])
+    rest = (np.zeros((2, 1)), instead, 0.5, np.random.default_rng(0))
+    found = states_along(walk, Up(), *rest)
+    assert set(found.ravel()) > {0.0, 1.0, 2.0, 3.0}  # as it goes
+    assert found.max() <= 3.0  # what follows an end is nowhere
+    share = float(np.isin(found, np.arange(4.0)).mean())
+    assert 0.5 < share < 0.95  # and by errors elsewhere
+    again = states_along(walk, Up(), *rest[:3], np.random.default_rng(0))
+    np.testing.assert_array_equal(found, again)
+
+
+def test_plans_along_paths_find_a_place_that_others_pass_by() -> None:
+    """Only a narrow place earns, and logged states are farther apart than it is wide."""
+
+    def pay(states: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
+        return torch.where((states[:, 0] - 0.5).abs() > 0.1, -1.0, 0.0).double()
+
+    def move(states: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+        return torch.cat([states[:, :1] + 0.15 * actions, states[:, 1:]], dim=1)
+
+    known: Any = Known(move, pay)
+    known.arrays = SimpleNamespace(step=lambda s, a: step_of(known, s, a))
+    rng = np.random.default_rng(0)
+    states, actions = rng.uniform(-1.0, 1.0, (1000, 5)), rng.uniform(-1.0, 1.0, (1000, 1))
+    data = Dataset(states, actions, states[:, 0], states, np.zeros(1000, dtype=bool))
+    limit, starts = torch.ones(1).double(), rng.uniform(-1.0, 1.0, (5, 5))
+    spec = PolicySpec(kind="deterministic", n_states=5, n_outputs=1, hidden=(50,))
+    fresh = spec.build(torch.Generator().manual_seed(0), -limit, limit)
+
+    def earned(policy: Policy) -> float:
+        here, total, actor = starts, 0.0, ArrayPolicies([policy])
+        for t in range(100):
+            done = step_of(known, here, actor.act(here))
+            here, total = done.next_states, total + 0.95**t * float(done.rewards.mean())
+        return total
+
+    best = max((one.policy for one in planned_candidates(known, data, fresh, 0.95, 0)), key=earned)
+    given = (known, data, best, fresh, starts, 0.95, rng)
+    sharper = max(earned(one.policy) for one in replanned_candidates(*given))
+    assert sharper > 0.9 * earned(best)
+
+
+def step_of(known: Known, states: Array, actions: Array) -> PredictedStep[Array]:
+    found = known.step(torch.from_numpy(states), torch.from_numpy(actions))
+    return PredictedStep(*(field.numpy() for field in found))
 
 
 def test_one_dimension_is_tried_at_even_levels() -> None:
