@@ -38,7 +38,7 @@ PLANS = (
     CandidateMethod(PLANNING, action_repeat=8),
     CandidateMethod(PLANNING, action_repeat=8, short_horizon=True),
 )
-REPLANS, N_ROUNDS = tuple(replace(one, along_paths=True) for one in PLANS[:3]), 2
+REPLANS, N_ROUNDS = tuple(replace(one, along_paths=True) for one in PLANS[1:3]), 2
 """Plans along the paths of the best policy, of which the best is kept; and how often."""
 ASCENTS = (CandidateMethod(ASCENT), CandidateMethod(ASCENT))
 """Two ascents, from policies of different seeds."""

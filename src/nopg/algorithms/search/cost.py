@@ -15,7 +15,7 @@ import torch
 from nopg.algorithms.build import as_dataset
 from nopg.algorithms.nopg.nopg import NOPG
 from nopg.algorithms.search import planning, refinement
-from nopg.algorithms.search.candidates import ASCENTS, N_ASCENT_ROWS, PLANS
+from nopg.algorithms.search.candidates import ASCENTS, N_ASCENT_ROWS, N_ROUNDS, PLANS
 from nopg.algorithms.search.clock import GAMMA, discount_of
 from nopg.algorithms.search.memory import AUTO, remembered, starting_states
 from nopg.algorithms.search.selection import MAX_STARTS
@@ -83,7 +83,7 @@ def cost_of_search(
     model, actions, unit, step = _measured(data)
     n_starts, (n, d_s) = len(starts), data.observations.shape
     is_noisy, n_curved = model.noise is not None, len(model.process.curved)
-    n_policies, r = len(PLANS) + (1 if sparse else len(ASCENTS)), refinement
+    n_policies, r = len(PLANS) + (1 if sparse else len(ASCENTS) + N_ROUNDS), refinement
     n_anchors, rows = min(n, planning.N_ANCHORS), min(n, N_ASCENT_ROWS)
     n_tried = len(planning.actions_to_try(actions, np.random.default_rng(0)))
     near, seen = discount_horizon(gamma), discount_horizon(gamma, r.SEARCH_WEIGHT)
@@ -94,7 +94,8 @@ def cost_of_search(
     if np.median(first_step.rewards) >= high - 0.01 * abs(high):
         left = EASY
     # Steps of rollouts in each part.
-    planned = n_anchors * n_tried * planning.MAX_REPEAT
+    again = 0 if sparse else left * N_ROUNDS * planning.N_ANCHORS * (1 if is_noisy else 2)
+    planned = (n_anchors + again) * n_tried * planning.MAX_REPEAT
     first = r.FIRST_ROUND * n_policies
     few = n_checked = min(n_starts, r.N_STARTS)
     late = discount_horizon(gamma, r.FINAL_WEIGHT)
@@ -118,7 +119,7 @@ def cost_of_search(
     units += left * (0.4 * n_ascents + 0.0002 * refined)
     units += n_curved * 300.0 if is_noisy and data.episodes is not None else 0.0
     ascending = 80.0 + 0.13 * rows + len(ASCENTS) * n_updates * 0.0013 * rows
-    units += 0.2 * n_anchors + (2000.0 if sparse else left * ascending)
+    units += 0.2 * n_anchors + 0.08 * again + (2000.0 if sparse else left * ascending)
     cores = torch.get_num_threads()
     seconds = (units * unit + steps * step) / (1.0 + SHARED * min(cores - 1, 4))
     numbers = 4 * cores * N_INDUCING * min(n, N_ROWS) + 4 * n_curved * N_INDUCING**2
