@@ -14,7 +14,7 @@ from nopg.policies.adam import cosine_decay
 from nopg.randomness import Seed
 
 N_UPDATES, N_AFTER_SEARCH = 200, 150  # policy updates by default; with a start that was searched
-_PLAIN = {"float": (Real, "number"), "str": (str, "text")}
+_PLAIN: dict[Any, tuple[type, str]] = {float: (Real, "number"), str: (str, "text")}
 _DTYPES = {"float64": torch.float64, "float32": torch.float32}
 
 
@@ -108,7 +108,7 @@ class NOPGConfig(EstimatorConfig, TrainingConfig):
                 f"{', '.join(sorted(known))}{did_you_mean(unknown, known)}"
             )
         for field in fields(cls):
-            kind, called = _PLAIN.get(str(field.type), (object, ""))
+            kind, called = _PLAIN.get(field.type, (object, ""))
             if not isinstance(settings.get(field.name, field.default), kind):
                 raise ConfigError(
                     f"`{field.name}` must be a {called}, got "
