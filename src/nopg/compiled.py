@@ -72,9 +72,8 @@ def _loaded(command: list[str], source: bytes) -> ctypes.CDLL:
 
 def _own_folder() -> Path | None:
     """Where libraries are kept, unless anybody else might write there: they are executed."""
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "nopg")
     try:
-        folder = folder.expanduser()
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "nopg").expanduser()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.stat()
     except (OSError, RuntimeError):

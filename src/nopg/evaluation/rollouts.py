@@ -14,16 +14,21 @@ TINY = float(np.finfo(np.float64).tiny)
 
 @dataclass(frozen=True)
 class Rollouts:
-    """Where the policy is predicted to be after each step."""
+    """Where the policy is predicted to be after each step.
 
-    # The places it can be after 1, 2, ... steps, (T, P, d_s); (1, P, d_s) if they are the same at
-    # every step.
+    Attributes:
+        states: The places it can be after 1, 2, ... steps, (T, P, d_s); (1, P, d_s) if they are the
+            same at every step.
+        weights: Probability of each place after each step, (T, P). A row sums to the probability
+            that the task has not ended before that step.
+        initial: The states it starts from, each as likely, (B, d_s).
+        by: Who predicts: "kernel" or "model".
+    """
+
     states: FloatArray
-    # Probability of each place after each step, (T, P). A row sums to the probability that the task
-    # has not ended before that step.
     weights: FloatArray
-    initial: FloatArray  # the states it starts from, each as likely, (B, d_s)
-    by: str  # who predicts: "kernel" or "model"
+    initial: FloatArray
+    by: str
 
     @property
     def running(self) -> FloatArray:

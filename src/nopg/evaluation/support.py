@@ -20,18 +20,22 @@ USUAL_SHARE = 0.99  # share of the data's own transitions that count as near the
 
 @dataclass(frozen=True)
 class Support:
-    """What the data say about states and actions."""
+    """What the data say about states and actions.
 
-    # Sum of the kernels of all samples, (m,): a sample at the very place counts 1, one a bandwidth
-    # away 0.61, one three bandwidths away 0.01.
+    Attributes:
+        mass: Sum of the kernels of all samples, (m,): a sample at the very place counts 1, one a
+            bandwidth away 0.61, one three bandwidths away 0.01.
+        effective: Effective number of samples that share the row, 1 / sum w^2, (m,);
+            1 means that a single sample speaks, near or far.
+        distance: Distance to the nearest sample in bandwidths, (m,); for discrete actions a sample
+            of another action counts as farther away.
+        weights: How much each place counts: visits along a policy's path, else 1, (m,).
+    """
+
     mass: FloatArray
-    # Effective number of samples that share the row, 1 / sum w^2, (m,); 1 means that a single
-    # sample speaks, near or far.
     effective: FloatArray
-    # Distance to the nearest sample in bandwidths, (m,); for discrete actions a sample of another
-    # action counts as farther away.
     distance: FloatArray
-    weights: FloatArray  # how much each place counts: visits along a policy's path, else 1, (m,)
+    weights: FloatArray
 
     def __len__(self) -> int:
         return len(self.mass)

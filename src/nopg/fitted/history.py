@@ -58,8 +58,7 @@ class ModelEstimate:
     """What the learned models expect of a policy."""
 
     value: float  # mean discounted return of model rollouts, the lowest of the models'
-    # Mean predictive standard deviation along them, in deviations of the data: near 0 the model
-    # knows the system there, near 1 it guesses.
+    # Mean predictive deviation along them, as a share of the data's: near 1 the model guesses.
     uncertainty: float
 
 

@@ -1,7 +1,5 @@
 """FittedPolicy: what both algorithms return, and what one can ask of it."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -91,7 +89,7 @@ class FittedPolicy:
     search: SearchResult | None = None
     memory: HistoryLayout | None = None
     problem: Problem | None = field(default=None, repr=False)
-    models: tuple[TransitionModel, ...] | None = field(default=None, repr=False)
+    models: "tuple[TransitionModel, ...] | None" = field(default=None, repr=False)
     buffer: EpisodeBuffer | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -212,7 +210,7 @@ class FittedPolicy:
             return self.model.replay
         return self.model.replay_of(alike(episodes, self))
 
-    def learn_more(self, data: Dataset, **settings: Any) -> FittedPolicy:
+    def learn_more(self, data: Dataset, **settings: Any) -> "FittedPolicy":
         """A policy of these and new data, from this one and its models on.
 
         Args:

@@ -96,6 +96,8 @@ def test_the_best_in_both_models_is_kept(few: pytest.MonkeyPatch) -> None:
     assert chosen.final.value == max(c.final.value for c in refined)
     # And the policy that came back is the one this was said of.
     models = fit_ensemble(data, Seed(0).numpy("transition-model"))
+    (like_first,) = model_estimates(models, [model.policy], BOTTOM, 0.9)
+    assert like_first.value >= chosen.first.value  # as far ahead as it looked then
     (asked,) = model_estimates(models, [model.policy], BOTTOM, 0.9, FINAL_WEIGHT)
     assert asked.value == pytest.approx(chosen.final.value, rel=1e-6)
     assert np.isfinite(model.expected_return(None, by="kernel").value)

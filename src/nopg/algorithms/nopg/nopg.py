@@ -1,7 +1,5 @@
 """NOPG: the paper's algorithm, from logged transitions to a policy."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -67,7 +65,7 @@ class NOPG:
         policy: str | nn.Module = NOPGConfig.policy,
         gamma: float = NOPGConfig.gamma,
         bandwidths: str | Bandwidths | Any = "auto",
-        action_space: Space[Any] | None = None,
+        action_space: "Space[Any] | None" = None,
         seed: int = NOPGConfig.seed,
         **settings: Any,
     ) -> None:
@@ -204,7 +202,7 @@ class NOPG:
         fitted.policy.load_state_dict(best.state_dict())
         fitted.policy_changed()
 
-    def prepare_like(self, other: NOPG) -> FittedPolicy:
+    def prepare_like(self, other: "NOPG") -> FittedPolicy:
         """Share another's data, bandwidths and lists; the policy is one's own."""
         base, config = other.fitted, self.config
         assert base.data is not None

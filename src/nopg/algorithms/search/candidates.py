@@ -26,7 +26,7 @@ from nopg.errors import NopgWarning, SupportWarning
 from nopg.fitted.history import ASCENT, CLONING, EARLIER, PLANNING, CandidateMethod, Update
 from nopg.fitted.policy import FittedPolicy
 from nopg.kernels.bandwidths import LeaveOneOut
-from nopg.policies.arrays import Array, ArrayPolicies, actor_of
+from nopg.policies.arrays import Array, actor_of
 from nopg.policies.families import Policy
 from nopg.randomness import Seed
 from nopg.threads import as_they_come
@@ -90,9 +90,8 @@ def replanned_candidates(
 ) -> list[FoundPolicy]:
     """The same with most anchors along the paths of a policy: plans are sharper there."""
     tried = actions_to_try(regression_actions(data).numpy(), generator)
-    actor = ArrayPolicies([found], is_decided=True)
     n_anchors = N_ANCHORS if model.noise is not None else 2 * N_ANCHORS  # gusts cost as well
-    along = states_along(model, actor, starts, tried, gamma, generator)
+    along = states_along(model, actor_of(found), starts, tried, gamma, generator)
     along = _some(along, int(ALONG * n_anchors), generator)
     logged = np.asarray(data.observations, dtype=np.float64)
     states = np.concatenate([along, _some(logged, n_anchors - len(along), generator)])

@@ -123,7 +123,8 @@ def cost_of_search(
     cores = torch.get_num_threads()
     seconds = (units * unit + steps * step) / (1.0 + SHARED * min(cores - 1, 4))
     numbers = 4 * cores * N_INDUCING * min(n, N_ROWS) + 4 * n_curved * N_INDUCING**2
-    numbers += n * 12 * (2 * d_s + 4) + 2 * planned * (3 * d_s + 6)
+    at_once = max(n_anchors, again / N_ROUNDS) / (n_anchors + again)  # one plan after the other
+    numbers += n * 12 * (2 * d_s + 4) + 2 * at_once * planned * (3 * d_s + 6)
     return LearningCost(seconds, 60.0 + 8e-6 * numbers, cores)
 
 

@@ -288,8 +288,7 @@ def _search(
         if not is_done:
             if is_planned and sparse:  # nor have kernels any neighbours there
                 # Trajectories begin as the best policy so far has them.
-                best = selection.found[selection.choose().chosen].policy
-                given = (selection.models, data, selection.starts, [best], fresh, gamma)
+                given = (selection.models, data, selection.starts, [selection.best], fresh, gamma)
                 drawn = Seed(seed).numpy("disturbances")
                 show = "trajectories, J={:.4g}".format
                 keep(trajectory_candidate(*given, drawn, lambda value: advance(show(value))))
@@ -299,7 +298,7 @@ def _search(
                     selection.add(one)
                 drawn, model = Seed(seed).numpy("replanned"), selection.models[0]
                 for _ in range(N_ROUNDS):
-                    along = (selection.best_found(), fresh, selection.starts, gamma, drawn)
+                    along = (selection.best, fresh, selection.starts, gamma, drawn)
                     selection.add_best(replanned_candidates(model, data, *along))
                     advance(str(selection.found[-1].method))
                 checkpoint.add(*selection.found[n_plans:])

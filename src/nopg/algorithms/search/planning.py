@@ -31,8 +31,6 @@ N_GUSTS = 6  # noisy paths that an action is averaged over, where the system is 
 FAR, N_PLANNED = 0.5, 4
 """Distance of neighbouring anchors, in deviations of the states, from which plans are
 too blurred to do without trajectories; and columns up to which more data mend that."""
-
-
 ALONG, N_PATHS, ERRING, AHEAD = 0.7, 60, 0.3, 0.1
 """Share of the anchors along paths of a policy, and the paths; how often one of these begins to do
 something else at most, for about three steps; and the weight gamma^T at which they end."""
@@ -84,11 +82,9 @@ def states_along(
     often, running = generator.uniform(0.0, ERRING, N_PATHS), np.ones(N_PATHS)
     errs, other = np.zeros(N_PATHS, dtype=bool), actions[np.zeros(N_PATHS, dtype=int)]
     for _ in range(discount_horizon(gamma, AHEAD)):
-        draw, choice = (
-            generator.uniform(size=N_PATHS),
-            generator.integers(len(actions), size=N_PATHS),
-        )
-        other = np.where(errs[:, None], other, actions[choice])
+        draw = generator.uniform(size=N_PATHS)
+        chosen = actions[generator.integers(len(actions), size=N_PATHS)]
+        other = np.where(errs[:, None], other, chosen)
         errs = np.where(errs, draw > 1.0 / 3.0, draw < often)
         found.append(states[running > 0.5])
         after = model.arrays.step(states, np.where(errs[:, None], other, actor.act(states)))

@@ -140,10 +140,10 @@ class Selection:
         values = model_returns(self.models, *asked, self.gamma, self.worst_share)
         self.add(several[int(np.argmax(values))])
 
-    def best_found(self) -> Policy:
-        """The best so far, by the latest estimate of each."""
-        values = [one.final.value for one in self.candidates]
-        return self.found[int(np.argmax(values))].policy
+    @property
+    def best(self) -> Policy:
+        """The best so far."""
+        return self.found[self.choose().chosen].policy
 
     def is_optimal(self) -> bool:
         """Whether the best so far leave nothing to be gained, not even late."""
