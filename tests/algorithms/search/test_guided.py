@@ -1,5 +1,6 @@
 """Policies from trajectories: where to rest, when to hold, and what a student keeps."""
 
+import copy
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -81,8 +82,9 @@ def test_where_a_path_loses_what_it_promised_another_is_tried(
             yield found, hoped
 
     def taught(task: Task, data: Dataset, controllers: Any, starts: Any, *rest: Any) -> Any:
-        earned.append(task.returns(controllers, starts).mean())
-        return fresh, earned[-1]
+        returns = task.returns(controllers, starts)
+        earned.append(returns.mean())
+        return fresh, returns
 
     earned: list[float] = []
     monkeypatch.setattr(guided, "N_ITERATIONS", 2)
@@ -97,6 +99,31 @@ def test_where_a_path_loses_what_it_promised_another_is_tried(
     trajectory_candidate(models, data, starts, [], fresh, 0.9, np.random.default_rng(0))
     assert len(tried) == len(earned) == 2
     assert earned[1] > tried[0] - 0.1 * abs(tried[0])  # it held on
+
+
+def test_a_path_that_promises_no_more_than_there_is_is_not_taught(
+    pendulum: tuple[Dataset, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other starts may earn less than those of the paths: they say nothing of what was hoped."""
+    data, models = pendulum
+    spec = PolicySpec(kind="deterministic", n_states=3, n_outputs=1, hidden=(4,))
+    limit = torch.tensor([2.0], dtype=torch.float64)
+    fresh = spec.build(torch.Generator().manual_seed(0), -limit, limit)
+    starts = Pendulum().observe(np.concatenate([LEANING, 4.0 * LEANING]))
+    path = SimpleNamespace(states=np.zeros((1, 1, 3)))  # from the first start
+    hopes, earned = [-5.0, -6.0, -4.0, -1.0], iter([-5.8, -4.2, -9.0])
+    taught: list[float] = []
+
+    def teach(*given: Any) -> Any:
+        taught.append(next(earned))
+        return copy.deepcopy(fresh), np.array([taught[-1], 10.0 * taught[-1]])
+
+    monkeypatch.setattr(guided, "_attempts", lambda *given: ((path, hope) for hope in hopes))
+    monkeypatch.setattr(guided, "shared", lambda task, found, starts: found)
+    monkeypatch.setattr(guided, "_taught", teach)
+    trajectory_candidate(models, data, starts, [], fresh, 0.9, np.random.default_rng(0))
+    # -5.8 is not what -5 promised, but more than -6 does; -4.2 is about what -4 promised.
+    assert taught == [-5.8, -4.2]
 
 
 def test_paths_are_led_to_where_the_models_hold(pendulum: tuple[Dataset, Any]) -> None:

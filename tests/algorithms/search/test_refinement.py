@@ -157,6 +157,19 @@ def test_a_team_is_refined_as_each_alone() -> None:
             assert torch.allclose(a, b, rtol=1e-6, atol=1e-8)
 
 
+def test_policies_that_agree_are_refined_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+
+    def counted(model: Any, policies: Any, *rest: Any) -> Any:
+        sizes.append(len(policies))
+        return rollout_gradients(model, policies, *rest)
+
+    monkeypatch.setattr(refinement, "rollout_gradients", counted)
+    refined, left, _ = refine([near_zero()], [build(1), build(1), build(2)], STARTS, GAMMA, 3)
+    assert set(sizes) == {2}
+    assert refined > left  # the second is left as it was
+
+
 def test_gradients_are_of_a_few_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = []
 

@@ -86,6 +86,23 @@ def test_a_hidden_velocity_is_found() -> None:
     assert "does not tell all" in memory.sentence
 
 
+@pytest.mark.parametrize(("part", "is_claimed"), [(0.07, False), (0.3, True)])
+def test_a_hidden_state_is_claimed_where_it_matters(part: float, is_claimed: bool) -> None:
+    # Pushes of one deviation move the level, and so does something slow that nobody logs.
+    rng, n, n_steps = np.random.default_rng(0), 8, 100
+    pushes, levels, hidden = rng.standard_normal((n, n_steps)), [np.zeros(n)], np.zeros(n)
+    for step in range(n_steps):
+        hidden = 0.99 * hidden + 0.14 * rng.standard_normal(n)  # of deviation one
+        levels.append(0.5 * levels[-1] + pushes[:, step] + part * hidden)
+    log = np.stack(levels, axis=1)
+    rows, zeros = n * n_steps, np.zeros(n * n_steps)
+    before, after = (part.reshape(rows, 1) for part in (log[:, :-1], log[:, 1:]))
+    ends, episodes = np.arange(rows) % n_steps == n_steps - 1, np.repeat(np.arange(n), n_steps)
+    never = np.zeros(rows, bool)
+    data = Dataset(before, pushes.reshape(rows, 1), zeros, after, never, ends, episodes)
+    assert (find_memory(data).observation_steps > 0) == is_claimed
+
+
 def test_noise_of_a_sensor_is_no_hidden_state() -> None:
     memory = find_memory(cart(process=0.0, sensor=0.1, exploration=1.0))
     assert memory.history == 0

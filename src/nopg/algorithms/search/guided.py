@@ -39,6 +39,9 @@ from nopg.fitted.history import TRAJECTORIES, CandidateMethod
 from nopg.policies.arrays import Array, actor_of
 from nopg.policies.families import Policy
 
+Policies = Sequence[Policy]
+Advance = Callable[[float], None]  # told the best return so far
+
 N_STARTS, N_TAUGHT, N_STEPS = 3, 50, 2_000
 """Starts whose paths are optimised, and those that take them over, at most; and steps
 of the former, from which on there is one of them."""
@@ -66,33 +69,32 @@ def trajectory_candidate(
     models: Sequence[TransitionModel],  # what starts share is good in all of them
     data: Dataset,  # what they were learned from
     starts: Array,  # where the task starts, (B, d_s)
-    policies: Sequence[Policy],  # what was found before: paths begin as theirs, too
+    policies: Policies,  # what was found before: paths begin as theirs, too
     fresh: Policy,  # an untrained one
     gamma: float,
     generator: np.random.Generator,  # of disturbances
-    advance: Callable[[float], None] = lambda best: None,  # with the best return so far
+    advance: Advance = lambda best: None,
 ) -> FoundPolicy:
     """Optimise paths in the models, and teach the best of them to a copy of `fresh`."""
     actions = regression_actions(data).numpy()
     limits = np.stack([actions.min(axis=0), actions.max(axis=0)])
     task, starts = Task(models, limits, gamma), starts[:N_TAUGHT]
-    most = -np.inf
+    student, most, known = fresh, -np.inf, -np.inf  # from all starts, and from those of the paths
     for found, hoped in islice(_attempts(task, data, actions, starts, policies, advance), N_WAYS):
+        wanted = hoped - ALIKE * abs(hoped)
+        if known >= wanted:  # what is there earns that already
+            continue
         taught, earned = _taught(task, data, shared(task, found, starts), starts, fresh, generator)
-        if earned > most or most == -np.inf:
-            student, most = taught, earned
-        if earned >= hoped - ALIKE * abs(hoped):
+        if earned.mean() > most or student is fresh:
+            student, most = taught, float(earned.mean())
+            known = float(earned[: found.states.shape[1]].mean())
+        if known >= wanted:
             break
     return FoundPolicy(CandidateMethod(TRAJECTORIES), student)
 
 
 def _attempts(
-    task: Task,
-    data: Dataset,
-    actions: Array,
-    starts: Array,
-    policies: Sequence[Policy],
-    advance: Callable[[float], None],
+    task: Task, data: Dataset, actions: Array, starts: Array, policies: Policies, advance: Advance
 ) -> Iterator[tuple[Feedback, float]]:
     """Controllers of some starts, and what they were to earn, until somebody is content."""
     # Small differences between models decide whether a long path can be led inside: with the slopes
@@ -186,12 +188,7 @@ def rest_controller(task: Task, data: Dataset, actions: Array, horizon: int) -> 
 
 
 def _begun(
-    task: Task,
-    data: Dataset,
-    actions: Array,
-    starts: Array,
-    policies: Sequence[Policy],
-    holding: Feedback,
+    task: Task, data: Dataset, actions: Array, starts: Array, policies: Policies, holding: Feedback
 ) -> Feedback:
     """Where paths from every start begin."""
     # As if it held already, back to the best episode, and as earlier policies would.
@@ -221,8 +218,8 @@ def _taught(
     starts: Array,
     fresh: Policy,
     generator: np.random.Generator,
-) -> tuple[Policy, float]:
-    """A policy that does what the controllers do, and what it earns in models and drawn ones."""
+) -> tuple[Policy, Array]:
+    """A policy that does what the controllers do, and what it earns from the first starts on."""
     # It learns from more and more rollouts in drawn models, until it earns about as much as they do
     # in others and in the models themselves: what is wrong about one is not to matter. The one that
     # earns most there is kept.
@@ -237,7 +234,7 @@ def _taught(
 
     others = [*drawn(), *(one.arrays for one in task.models)]
     wanted = np.mean([task.follow(teachers, many, None, one).returns for one in others])
-    best, most = student, -np.inf
+    best, most = student, np.full(len(many), -np.inf)
     for lesson in range(N_LESSONS):
         for one in drawn():
             lessons.append(_disturbed(task, teachers, many, one, generator))
@@ -245,10 +242,10 @@ def _taught(
         distil(student, DistillationTargets(x, u, np.ones(len(x)), 1), is_close=True)
         rest = (actor_of(student), many, task.gamma, len(controllers.states))
         made = [model_rollout(task.models[0], *rest, steps=one) for one in others]
-        earned = float(np.mean([one.returns for one in made]))
-        if earned > most:
+        earned = np.mean([one.returns for one in made], axis=0)  # in models and drawn ones
+        if earned.mean() > most.mean():
             best, most = copy.deepcopy(student), earned
-        if lesson and most >= wanted - ALIKE * abs(wanted):  # one alone may be luck
+        if lesson and most.mean() >= wanted - ALIKE * abs(wanted):  # one alone may be luck
             break
     return best, most
 

@@ -46,9 +46,7 @@ MIN_STARTS, MAX_STARTS, START_PRODUCTS = 20, 200, 1_000_000
 """Starts of the last estimates at least, at most (every episode of a large log has
 one), and the products of their steps: less of them where a step costs more."""
 NEARLY = 0.1  # share of the most there is to earn that plans to be refined at once may lack
-HIDDEN = (64, 64)
-"""Layers of the clone: an operator's switch between swinging and holding is lost in a
-single one."""
+HIDDEN = (64, 64)  # of the clone: one layer loses an operator's switch from swinging to holding
 
 
 @dataclass(frozen=True)

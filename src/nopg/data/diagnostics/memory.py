@@ -18,6 +18,7 @@ from nopg.data.validation import FloatArray, counted
 _LONGEST = 16  # most steps looked back; a quarter of an episode if that is less
 _LEAST_NOISE = 0.002  # share of variance below which nothing is to be explained
 _LEAST_SHARE, _LEAST_T, _PARTS = 0.1, 2.5, 12  # of noise, its t value, over parts
+_LEAST_GAIN = 0.005  # of a step's variance, from which on a longer state pays
 _ALIKE = 0.9  # share of what all the past explains from which on it is a delay
 _WORSE = 1.1  # what fewer steps may leave, over the best
 
@@ -89,8 +90,9 @@ def _look_back(left: Residuals, sequences: Sequences, longest: int, name: str) -
         by_length.append(left.left(*present, *past))
     leftover = np.array([errors.mean() for errors in by_length])  # (longest,)
     best = int(leftover.argmin())
-    share = float(1.0 - leftover[best] / without.mean())
-    if share < _LEAST_SHARE or _t_value(without - by_length[best]) < _LEAST_T:
+    gain = float(without.mean() - leftover[best])
+    share = gain / without.mean()
+    if gain < _LEAST_GAIN or share < _LEAST_SHARE or _t_value(without - by_length[best]) < _LEAST_T:
         return _NOTHING
     steps = int(np.argmax(leftover <= _WORSE * leftover[best])) + 1
     of = f"of what state and action leave of the change in {name}."
