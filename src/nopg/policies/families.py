@@ -1,5 +1,6 @@
 """What a policy is: states in, the parameters of an action distribution out."""
 
+import hashlib
 import math
 from abc import ABC, abstractmethod
 
@@ -199,3 +200,11 @@ def checked_outputs(
                 f"state {states[bad].tolist()}; lower the learning rate or check its parameters."
             )
     return outputs
+
+
+def parameters_digest(policy: Policy) -> str:
+    """Which policy it is, to the last bit."""
+    total = hashlib.sha256()
+    for parameter in policy.parameters():
+        total.update(parameter.detach().double().numpy().tobytes())
+    return total.hexdigest()

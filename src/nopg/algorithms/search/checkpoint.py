@@ -98,14 +98,6 @@ class SearchCheckpoint:
             )
 
 
-def parameters_digest(policy: Policy) -> str:
-    """Which policy it is, to the last bit."""
-    total = hashlib.sha256()
-    for parameter in policy.parameters():
-        total.update(parameter.detach().double().numpy().tobytes())
-    return total.hexdigest()
-
-
 def _reading(path: Path | None) -> Any:
     advice = "it is damaged, or of another program or version; remove it to begin anew"
     return reading(path, "the checkpoint of a search", advice, RunError)

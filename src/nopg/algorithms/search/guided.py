@@ -17,6 +17,7 @@ import torch
 from nopg.algorithms.search.candidates import FoundPolicy
 from nopg.algorithms.search.distillation import distil
 from nopg.algorithms.search.planning import DistillationTargets
+from nopg.algorithms.search.refinement import Policies
 from nopg.algorithms.search.splices import ALIKE, caught, shared, without_detours
 from nopg.algorithms.search.trajectories import (
     Feedback,
@@ -39,7 +40,6 @@ from nopg.fitted.history import TRAJECTORIES, CandidateMethod
 from nopg.policies.arrays import Array, actor_of
 from nopg.policies.families import Policy
 
-Policies = Sequence[Policy]
 Advance = Callable[[float], None]  # told the best return so far
 
 N_STARTS, N_TAUGHT, N_STEPS = 3, 50, 2_000
@@ -219,7 +219,7 @@ def _taught(
     fresh: Policy,
     generator: np.random.Generator,
 ) -> tuple[Policy, Array]:
-    """A policy that does what the controllers do, and what it earns from the first starts on."""
+    """A policy that does what the controllers do, and what it earns from each start, (P,)."""
     # It learns from more and more rollouts in drawn models, until it earns about as much as they do
     # in others and in the models themselves: what is wrong about one is not to matter. The one that
     # earns most there is kept.

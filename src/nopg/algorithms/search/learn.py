@@ -37,7 +37,7 @@ from nopg.algorithms.search.candidates import (
     planned_candidates,
     replanned_candidates,
 )
-from nopg.algorithms.search.checkpoint import SearchCheckpoint, parameters_digest
+from nopg.algorithms.search.checkpoint import SearchCheckpoint
 from nopg.algorithms.search.clock import GAMMA, discount_of, without_time_limit
 from nopg.algorithms.search.cost import cost_of_search
 from nopg.algorithms.search.guided import N_ITERATIONS, trajectory_candidate
@@ -54,7 +54,7 @@ from nopg.errors import ConfigError, DataError, NopgError, SupportWarning, requi
 from nopg.evaluation.model import ModelEvaluator
 from nopg.fitted.policy import LEARN, FittedPolicy
 from nopg.policies.arrays import Array
-from nopg.policies.families import Policy
+from nopg.policies.families import Policy, parameters_digest
 from nopg.randomness import Seed
 from nopg.threads import side_by_side
 

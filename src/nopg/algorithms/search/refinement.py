@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from nopg.algorithms.search.checkpoint import parameters_digest
 from nopg.discount import discount_horizon
 from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.rollouts import ModelRollout, model_rollout, rollout_gradients, tail_weights
@@ -21,7 +20,7 @@ from nopg.dynamics.transition_model import TransitionModel
 from nopg.fitted.history import ModelEstimate
 from nopg.policies.adam import Adam, cosine_decay, eps_for
 from nopg.policies.arrays import Array, ArrayPolicies
-from nopg.policies.families import Policy
+from nopg.policies.families import Policy, parameters_digest
 from nopg.threads import parallel_map
 
 Models = Sequence[TransitionModel]
