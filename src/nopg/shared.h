@@ -1,4 +1,4 @@
-/* What `rows.c` and `solve.c` share: numbers, sums, and work in parts.
+/* What `rows.c`, `solve.c` and `distil.c` share: numbers, sums, and work in parts.
  *
  * Numbers are double, or float where SINGLE is defined. Sums have eight accumulators of
  * their own: compilers make vectors of these, and the digits are the same whatever they
@@ -6,11 +6,14 @@
  */
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MOST_THREADS 64
+#define PATIENCE 2000 /* looks at a clock before a thread lets others have the core */
 
 #ifdef SINGLE
 typedef float real;
@@ -116,4 +119,44 @@ static inline void in_parts(Work work, const void *job, int64_t count, int64_t n
       pthread_join(threads[i], NULL);
     else
       run_part(&parts[i]);
+}
+
+/* Threads that do the same work in step. */
+typedef struct {
+  atomic_int size, waiting, phase; /* 0 threads until all are there */
+} Crew;
+
+/* How many they are, once that is known. */
+static inline int crew_size(Crew *crew) {
+  int size;
+  while (!(size = atomic_load(&crew->size))) sched_yield();
+  return size;
+}
+
+/* Wait until all of them are here. */
+static inline void meet(Crew *crew) {
+  int size = atomic_load_explicit(&crew->size, memory_order_relaxed);
+  if (size == 1) return;
+  int phase = atomic_load(&crew->phase);
+  if (atomic_fetch_add(&crew->waiting, 1) + 1 == size) {
+    atomic_store(&crew->waiting, 0);
+    atomic_fetch_add(&crew->phase, 1);
+    return;
+  }
+  for (int64_t looks = 0; atomic_load(&crew->phase) == phase; looks++)
+    if (looks > PATIENCE) sched_yield();
+}
+
+/* The work of each of them, numbers `first` to `last` of which are its own: one. */
+static inline void in_step(Work work, const void *job, Crew *crew, int64_t wanted) {
+  Part parts[MOST_THREADS];
+  pthread_t threads[MOST_THREADS];
+  int64_t size = 1;
+  for (; size < wanted && size < MOST_THREADS; size++) {
+    parts[size] = (Part){work, job, size, size + 1};
+    if (pthread_create(&threads[size], NULL, run_part, &parts[size])) break;
+  }
+  atomic_store(&crew->size, size);
+  work(job, 0, 1);
+  while (--size) pthread_join(threads[size], NULL);
 }

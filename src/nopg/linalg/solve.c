@@ -7,15 +7,11 @@
  * The system for q and the one for mu are solved side by side, each by a team of threads
  * that add in the same order whatever their number: the digits do not depend on it.
  */
-#include <sched.h>
-#include <stdatomic.h>
-
 #include "shared.h"
 
 #define CHUNK 512     /* numbers that are added up by one thread */
 #define FINEST 0x1p-23 /* of single precision */
 #define MARGIN 0.9    /* steps aim at this share of the tolerance: residuals are estimates */
-#define PATIENCE 2000 /* looks at a clock before a thread lets others have the core */
 
 /* Rows of E, (m, n), of which `group` in turn are averaged, and its transpose. */
 typedef struct {
@@ -46,7 +42,7 @@ typedef struct {
   const System *s;
   const Solve *solve;
   int64_t wanted, n_chunks; /* threads, and parts of a vector */
-  atomic_int size, waiting, phase;  /* 0 threads until all are there */
+  Crew crew;
   double *partial;                   /* (2, steps + 1, n_chunks) */
   real *wide, *back_values;          /* (n group), (entries) */
   float *basis, *one, *two;          /* (steps + 1, n), (n), (n) */
@@ -63,19 +59,6 @@ typedef struct {
   Team *team;
   int64_t low, high, first_cell, last_cell, turn;
 } Member;
-
-static void meet(Team *team) {
-  int size = atomic_load_explicit(&team->size, memory_order_relaxed);
-  if (size == 1) return;
-  int phase = atomic_load(&team->phase);
-  if (atomic_fetch_add(&team->waiting, 1) + 1 == size) {
-    atomic_store(&team->waiting, 0);
-    atomic_fetch_add(&team->phase, 1);
-    return;
-  }
-  for (int64_t looks = 0; atomic_load(&team->phase) == phase; looks++)
-    if (looks > PATIENCE) sched_yield();
-}
 
 #define T real
 #define NAME(function) function##_exact
@@ -94,7 +77,7 @@ static void multiply(Member *me, const real *x, real *y) {
   int64_t group = s->group, m = s->n * group;
   const real *values = team->values, *shares = x;
   if (!team->solve->is_transposed) {
-    meet(team);
+    meet(&team->crew);
     for (int64_t i = me->low; i < me->high; i++) {
       real found = 0;
       for (int64_t row = i * group; row < (i + 1) * group; row++)
@@ -109,7 +92,7 @@ static void multiply(Member *me, const real *x, real *y) {
       for (int64_t k = 0; k < group; k++) team->wide[i * group + k] = s->scale[i] * x[i];
     shares = team->wide;
   }
-  meet(team);
+  meet(&team->crew);
   for (int64_t j = me->low; j < me->high; j++) {
     real found = starts ? gather_dot_exact(s->back_columns, values, shares, starts[j], starts[j + 1])
                         : dot_exact(values + j * m, shares, m);
@@ -128,7 +111,7 @@ static void multiply_light(Member *me, const float *x, float *y) {
     for (int64_t row = me->low * group; row < me->high * group; row++)
       team->spread[row] = team->share[row] * x[group > 1 ? row / group : row];
   }
-  meet(me->team);
+  meet(&me->team->crew);
   const float *from = columns && team->solve->is_transposed ? team->spread : x;
   for (int64_t i = me->low; i < me->high; i++) {
     if (!columns) {
@@ -149,14 +132,14 @@ static void correct(Member *me, const float *x, float *y) {
   Team *team = me->team;
   const System *s = team->s;
   int64_t C = s->n_cells, begin = me->first_cell, end = me->last_cell;
-  meet(team);
+  meet(&team->crew);
   for (int64_t c = begin; c < end; c++) {
     float total = 0;
     for (int64_t j = s->cell_starts[c]; j < s->cell_starts[c + 1]; j++)
       total += x[s->members[j]];
     team->sums[c] = total;
   }
-  meet(team);
+  meet(&team->crew);
   for (int64_t c = begin; c < end; c++) team->coarse[c] = 0;
   for (int64_t j = 0; team->solve->is_transposed && j < C; j++)
     for (int64_t c = begin; c < end; c++)
@@ -169,7 +152,7 @@ static void correct(Member *me, const float *x, float *y) {
     for (; j < C; j++) total[0] += s->core[c * C + j] * team->sums[j];
     for (int l = 0; l < 16; l++) team->coarse[c] += total[l];
   }
-  meet(team);
+  meet(&team->crew);
   for (int64_t i = me->low; i < me->high; i++) y[i] = x[i] + team->coarse[s->cell[i]];
 }
 
@@ -188,7 +171,7 @@ static void products(Member *me, int64_t count, const float *w, double *found) {
     for (int64_t k = 0; k < count; k++)
       partial[k * n_chunks + i / CHUNK] =
           dot_single(team->basis + k * n + i, w + i, me->high - i < CHUNK ? me->high - i : CHUNK);
-  meet(team);
+  meet(&team->crew);
   for (int64_t k = 0; k < count; k++) {
     found[k] = 0.0;
     for (int64_t c = 0; c < n_chunks; c++) found[k] += partial[k * n_chunks + c];
@@ -277,7 +260,7 @@ static double length_of(Member *me, const real *x) {
   double *partial = turned(me), square = 0.0;
   for (int64_t i = me->low; i < me->high; i += CHUNK)
     partial[i / CHUNK] = dot_exact(x + i, x + i, me->high - i < CHUNK ? me->high - i : CHUNK);
-  meet(me->team);
+  meet(&me->team->crew);
   for (int64_t c = 0; c < me->team->n_chunks; c++) square += partial[c];
   return sqrt(square);
 }
@@ -369,8 +352,7 @@ static void lay_out(Member *me) {
 static void solve_part(const void *job, int64_t first, int64_t last) {
   Team *team = (Team *)job;
   const Solve *solve = team->solve;
-  int64_t n = team->s->n, cells = team->s->n_cells, size;
-  while (!(size = atomic_load(&team->size))) sched_yield();
+  int64_t n = team->s->n, cells = team->s->n_cells, size = crew_size(&team->crew);
   int64_t high = team->n_chunks * last / size * CHUNK;
   Member self = {team, team->n_chunks * first / size * CHUNK, high < n ? high : n,
                  cells * first / size, cells * last / size, 0};
@@ -434,18 +416,8 @@ static void equip(Team *team, char *room, size_t *taken) {
 
 /* What the teams from `first` to `last` are there for. */
 static void run_teams(const void *job, int64_t first, int64_t last) {
-  for (Team *team = (Team *)job + first; first < last; first++, team++) {
-    Part parts[MOST_THREADS];
-    pthread_t threads[MOST_THREADS];
-    int64_t size = 1;
-    for (; size < team->wanted; size++) {
-      parts[size] = (Part){solve_part, team, size, size + 1};
-      if (pthread_create(&threads[size], NULL, run_part, &parts[size])) break;
-    }
-    atomic_store(&team->size, size);
-    solve_part(team, 0, 1);
-    while (--size) pthread_join(threads[size], NULL);
-  }
+  for (Team *team = (Team *)job + first; first < last; first++, team++)
+    in_step(solve_part, team, &team->crew, team->wanted);
 }
 
 /* Both systems, from where their x are, in a room of so many bytes as this returns; without

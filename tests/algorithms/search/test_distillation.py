@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from nopg.algorithms.search.distillation import Student, distil
+from nopg.algorithms.search import distillation
+from nopg.algorithms.search.distillation import Lesson, distil
 from nopg.algorithms.search.planning import DistillationTargets
 from nopg.policies.build import PolicySpec
 from nopg.policies.families import Policy
@@ -76,30 +77,50 @@ def test_without_advantages_nothing_is_learned(states: np.ndarray) -> None:
         ("stochastic", (8, 6)),
         ("stochastic", None),
         ("discrete", (8, 6)),
+        ("discrete", (64, 64, 9)),
     ],
 )
-def test_gradients_are_those_of_autograd(
-    kind: str, hidden: tuple[int, ...] | None, states: np.ndarray
+@pytest.mark.parametrize("n_rows", [None, 7, 83])
+def test_compiled_steps_are_those_of_autograd(
+    kind: str, hidden: tuple[int, ...] | None, n_rows: int | None, states: np.ndarray
 ) -> None:
-    policy, rng = build(kind, 2, hidden), np.random.default_rng(1)
-    labels = (states[:, 0] > 0).astype(int)
-    wanted = np.eye(2)[labels] if kind == "discrete" else rng.normal(size=(300, 2))
-    weights, rows = rng.uniform(0, 2, 300), np.arange(7, 90)
-    targets = DistillationTargets(states, wanted, weights, 1)
-    student = Student(policy, targets, torch.float64)
-    error = student.error(rows)
-    made = policy.outputs(torch.tensor(states[rows]))[0]
-    aim = torch.tensor(wanted[rows])
-    span = torch.tensor(np.ptp(wanted, axis=0))
-    each = ((made - aim) / span).square().mean(dim=1)
+    """Of Adam on gradients of torch: a handful, before single precision shows."""
+    rng = np.random.default_rng(1)
+    wanted = rng.normal(size=(300, 2))
     if kind == "discrete":
-        each = -(aim * made.log()).sum(dim=1)
-    truth = (torch.tensor(weights[rows]) * each).mean()
-    assert error == pytest.approx(truth.item())
-    truth.backward()  # type: ignore[no-untyped-call]
-    student.parameters += student.ascent  # one step of gradient descent
-    before = [p.detach().clone() for p in policy.parameters()]
-    student.teach(policy)
-    for now, then in zip(policy.parameters(), before, strict=True):
-        slope = torch.zeros_like(then) if now.grad is None else now.grad
-        assert (then - now).detach().numpy() == pytest.approx(slope.numpy(), abs=1e-12)
+        wanted = np.eye(2)[(states[:, 0] > 0).astype(int)]
+    targets = DistillationTargets(states, wanted, rng.uniform(0, 2, 300), 1)
+    rows = None if n_rows is None else rng.integers(300, size=(6, n_rows))
+    rates = np.linspace(1e-2, 1e-3, 6)
+    ours, truth = build(kind, 2, hidden), build(kind, 2, hidden)
+    first = [p.detach().clone() for p in truth.parameters()]
+    if not Lesson(ours, targets).learned_in_c(rates, rows):
+        pytest.skip("there is no C compiler")
+    Lesson(truth, targets).learn(rates, rows)
+    for one, other, before in zip(ours.parameters(), truth.parameters(), first, strict=True):
+        moved = (other - before).detach().numpy()
+        assert (one - before).detach().numpy() == pytest.approx(moved, rel=1e-2, abs=2e-5)
+    assert any((p != q).any() for p, q in zip(truth.parameters(), first, strict=True))
+
+
+def test_any_number_of_threads_learns_the_same(
+    states: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    targets = DistillationTargets(states, np.sin(3.0 * states), np.ones(300), 1)
+    found = []
+    for count in (1, 3, 50):
+        monkeypatch.setattr(distillation, "n_workers", lambda count=count: count)
+        found.append(build("deterministic", 2, (16, 9)))
+        distil(found[-1], targets, is_close=True)
+    for others in zip(*(policy.parameters() for policy in found), strict=True):
+        assert torch.equal(others[0], others[1])
+        assert torch.equal(others[0], others[2])
+
+
+@pytest.mark.parametrize("is_close", [False, True])
+def test_without_a_compiler_torch_teaches(
+    is_close: bool, states: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(distillation, "compiled", lambda *given: None)
+    policy, wanted = build("stochastic", 2), np.stack([states[:, 1], states[:, 0]], axis=1)
+    assert distil(policy, DistillationTargets(states, wanted, np.ones(300), 1), is_close) < 1e-3

@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -75,11 +76,12 @@ def test_where_a_path_loses_what_it_promised_another_is_tried(
     whole = guided._attempts
 
     def attempts(*given: Any) -> Any:
-        for found, hoped in whole(*given):
-            tried.append(hoped)
-            yield found._replace(actions=0.0 * found.actions, gains=0.0 * found.gains), hoped
-            tried.append(hoped)
-            yield found, hoped
+        for hoped, lead in whole(*given):
+            found = lead()
+            idle = found._replace(actions=0.0 * found.actions, gains=0.0 * found.gains)
+            for one in (idle, found):
+                tried.append(hoped)
+                yield hoped, lambda one=one: one
 
     def taught(task: Task, data: Dataset, controllers: Any, starts: Any, *rest: Any) -> Any:
         returns = task.returns(controllers, starts)
@@ -111,6 +113,7 @@ def test_a_path_that_promises_no_more_than_there_is_is_not_taught(
     fresh = spec.build(torch.Generator().manual_seed(0), -limit, limit)
     starts = Pendulum().observe(np.concatenate([LEANING, 4.0 * LEANING]))
     path = SimpleNamespace(states=np.zeros((1, 1, 3)))  # from the first start
+    led: list[float] = []
     hopes, earned = [-5.0, -6.0, -4.0, -1.0], iter([-5.8, -4.2, -9.0])
     taught: list[float] = []
 
@@ -118,12 +121,18 @@ def test_a_path_that_promises_no_more_than_there_is_is_not_taught(
         taught.append(next(earned))
         return copy.deepcopy(fresh), np.array([taught[-1], 10.0 * taught[-1]])
 
-    monkeypatch.setattr(guided, "_attempts", lambda *given: ((path, hope) for hope in hopes))
+    def lead(hope: float) -> Any:
+        led.append(hope)
+        return path
+
+    ways = [(hope, partial(lead, hope)) for hope in hopes]
+    monkeypatch.setattr(guided, "_attempts", lambda *given: iter(ways))
     monkeypatch.setattr(guided, "shared", lambda task, found, starts: found)
     monkeypatch.setattr(guided, "_taught", teach)
     trajectory_candidate(models, data, starts, [], fresh, 0.9, np.random.default_rng(0))
     # -5.8 is not what -5 promised, but more than -6 does; -4.2 is about what -4 promised.
     assert taught == [-5.8, -4.2]
+    assert led == [-5.0, -4.0]  # nor is any work done for it
 
 
 def test_paths_are_led_to_where_the_models_hold(pendulum: tuple[Dataset, Any]) -> None:
@@ -137,7 +146,7 @@ def test_paths_are_led_to_where_the_models_hold(pendulum: tuple[Dataset, Any]) -
     bounds = replace(loose.models[0].bounds, low=-fastest, high=fastest)
     models = [replace(model, bounds=bounds) for model in loose.models]
     tight = loose._replace(models=models)
-    paying, found = guided._led_inside(tight, loose, free, starts)
+    paying, found = guided._avoiding(tight, loose, free, starts)
     assert paying.penalty is not None
     made = loose.follow(found, starts)
     assert np.abs(made.states[..., 2]).max() < most

@@ -1,11 +1,11 @@
 """Distillation: a policy is taught what a plan does, or someone who knows how.
 
-A batch is a hundred calls of torch, forwards and backwards, that cost several times their
-arithmetic; and there are thousands of batches. So perceptrons are differentiated here by hand, in
-single precision: what is taught is far less exact than that.
+There are thousands of batches, each of which is a hundred calls of torch that cost several times
+their arithmetic. So `distil.c` makes all steps in one call, in single precision: what is taught is
+far less exact than that. Without a compiler torch does the same.
 """
 
-import math
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -14,20 +14,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nopg.algorithms.search.planning import DistillationTargets
-from nopg.policies.adam import Adam, cosine_decay
+from nopg.compiled import compiled, packed
+from nopg.policies.adam import BETAS, EPS, Adam, cosine_decay
 from nopg.policies.build import Gain, perceptron_layers
-from nopg.policies.families import CategoricalPolicy, DeterministicPolicy, GaussianPolicy, Policy
+from nopg.policies.families import CategoricalPolicy, NetworkPolicy, Policy
+from nopg.threads import n_workers
 
 N_STEPS = 300  # steps of Adam on all targets; the error of a plan is level by then
 LEARNING_RATE = 1e-2
 BATCH, EPOCHS, MAX_STEPS = 256, 400, 20_000  # of close distillation
 
-KNOWN = (DeterministicPolicy, GaussianPolicy, CategoricalPolicy)
-Real = NDArray[np.floating[Any]]
-
 
 def distil(policy: Policy, targets: DistillationTargets, is_close: bool = False) -> float:
-    """Fit the typical actions of `policy` to the targets, in place.
+    """Fit the typical actions of `policy`, a perceptron, to the targets, in place.
 
     States count by their advantage weights: where all actions are as good, any will do. Labels are
     fitted by their likelihood, other actions by their squared error in units of the targets' range.
@@ -36,99 +35,74 @@ def distil(policy: Policy, targets: DistillationTargets, is_close: bool = False)
     is worth following closely, for some seconds: a balance is lost by small errors. What comes is
     the mean error that is left.
     """
-    student = Student(policy, targets)
-    n, n_steps, rate = len(targets.states), N_STEPS, LEARNING_RATE
+    n, n_steps, rate, rows = len(targets.states), N_STEPS, LEARNING_RATE, None
     if is_close:
         n_steps = min(max(N_STEPS, EPOCHS * n // BATCH), MAX_STEPS)
         rate = 0.5 * LEARNING_RATE
-    generator, adam = np.random.default_rng(0), Adam([student.parameters])
-    rows: NDArray[np.int64] | slice = slice(None)
-    for step in range(n_steps):
-        if is_close and n > BATCH:
-            rows = generator.integers(n, size=BATCH)
-        student.error(rows)
-        adam.step([student.ascent], rate * cosine_decay(step, n_steps))
-    student.teach(policy)
-    return Student(policy, targets, torch.float64).error(slice(None))
+        if n > BATCH:
+            rows = np.random.default_rng(0).integers(n, size=(n_steps, BATCH))
+    rates = np.array([rate * cosine_decay(step, n_steps) for step in range(n_steps)])
+    lesson = Lesson(policy, targets)
+    if not lesson.learned_in_c(rates, rows):
+        lesson.learn(rates, rows)
+    with torch.no_grad():
+        return float(lesson.error(slice(None)))
 
 
-class Student:
-    """A perceptron in arrays, the targets it learns, and the gradient of its error."""
+class Lesson:
+    """A policy and what it is to do."""
 
-    def __init__(
-        self, policy: Policy, targets: DistillationTargets, dtype: torch.dtype = torch.float32
-    ) -> None:
-        assert isinstance(policy, KNOWN)  # of these there are arrays
-        x, wanted, weights = (torch.from_numpy(part) for part in targets[:3])
-        x = x if policy.standardise is None else policy.standardise(x)
-        self._x, self._wanted, self._weights = (p.to(dtype).numpy() for p in (x, wanted, weights))
-        span = np.ptp(self._wanted, axis=0)
-        self._span = np.where(span > 1e-9, span, np.ones_like(span))  # never changes
-        self._is_discrete = isinstance(policy, CategoricalPolicy)
-        self._squash = None
-        if policy.squash is not None and not self._is_discrete:
-            middle = 0.5 * (policy.squash.low + policy.squash.high)
-            self._squash = [part.to(dtype).numpy() for part in (middle, policy.squash.half_width)]
-        self._has_bias = not isinstance(policy.network, Gain)
-        parts = [p.detach().numpy().T for layer in perceptron_layers(policy.network) for p in layer]
-        self._shapes = [part.shape for part in parts]
-        flat = np.concatenate([part.ravel() for part in parts])
-        self.parameters = torch.from_numpy(flat).to(dtype)  # all of them in one tensor
-        self._first = self.parameters.clone()
-        self.ascent = torch.zeros_like(self.parameters)  # of the error, downwards
-        self._own, self._slopes = map(self._layers, (self.parameters, self.ascent))
+    def __init__(self, policy: Policy, targets: DistillationTargets) -> None:
+        assert isinstance(policy, NetworkPolicy)
+        self._policy, self._is_discrete = policy, isinstance(policy, CategoricalPolicy)
+        self._states, self._wanted, self._weights = (torch.from_numpy(x) for x in targets[:3])
+        span = self._wanted.amax(dim=0) - self._wanted.amin(dim=0)
+        self._span = torch.where(span > 1e-9, span, torch.ones_like(span))  # never changes
 
-    def error(self, rows: NDArray[np.int64] | slice) -> float:
-        """The weighted mean error at some of the targets; `ascent` becomes its own."""
-        x, inputs = self._x[rows], []
-        for number, (weight, bias) in enumerate(self._own):
-            if number:
-                np.maximum(x, 0.0, out=x)
-            inputs.append(x)
-            x = x @ weight
-            x += bias
-        error, slope = self._misfit(x, self._wanted[rows], self._weights[rows])
-        for number in range(len(inputs) - 1, -1, -1):
-            by_weight, by_bias = self._slopes[number]
-            np.matmul(inputs[number].T, slope, out=by_weight)
-            np.sum(slope, axis=0, out=by_bias)
-            by_bias *= self._has_bias
-            if number:
-                weight = self._own[number][0].T
-                slope = slope * weight if len(weight) == 1 else slope @ weight
-                slope *= inputs[number] > 0.0
-        return error
-
-    def _misfit(self, raw: Real, wanted: Real, weights: Real) -> tuple[float, Real]:
-        """The error of raw outputs, and how it falls with them, (m, width)."""
-        share = (weights / len(raw))[:, None]
+    def error(self, rows: NDArray[np.int64] | slice) -> Tensor:
+        """The weighted mean error at some of the targets."""
+        made, wanted = self._policy.outputs(self._states[rows])[0], self._wanted[rows]
+        each = ((made - wanted) / self._span).square().mean(dim=1)
         if self._is_discrete:
-            likely = np.exp(raw - raw.max(axis=1, keepdims=True))
-            likely /= likely.sum(axis=1, keepdims=True)
-            each = -wanted * np.log(np.maximum(likely, 1e-9))
-            total = wanted.sum(axis=1, keepdims=True)
-            return float((share * each).sum()), share * (wanted - total * likely)
-        k, slope = wanted.shape[1], np.zeros_like(raw)  # deviations are behind, if any
-        acted, bend = raw[:, :k], np.ones_like(self._span)
-        if self._squash is not None:
-            middle, half = self._squash
-            bent = np.tanh(acted)
-            acted, bend = middle + half * bent, half * (1.0 - bent * bent)
-        off = (acted - wanted) / self._span
-        slope[:, :k] = (-2.0 / k) * share * off * bend / self._span
-        return float((share * off * off).sum()) / k, slope
+            each = -(wanted * made.clamp_min(1e-9).log()).sum(dim=1)
+        return (self._weights[rows] * each).mean()
+
+    def learn(self, rates: NDArray[np.float64], rows: NDArray[np.int64] | None) -> None:
+        """Steps of Adam of these sizes, on all targets or on those of the step, (n_steps, m)."""
+        parameters = list(self._policy.parameters())
+        adam = Adam(parameters)
+        for step, rate in enumerate(rates):
+            error = self.error(slice(None) if rows is None else rows[step])
+            # What spreads actions has no target.
+            found = torch.autograd.grad(-error, parameters, materialize_grads=True)
+            adam.step(found, float(rate))
 
     @torch.no_grad()
-    def teach(self, policy: Policy) -> None:
-        """Add to the policy's parameters what was learned."""
-        assert isinstance(policy, KNOWN)
-        layers = perceptron_layers(policy.network)
-        for layer, change in zip(layers, self._layers(self.parameters - self._first), strict=True):
-            for part, one in zip(layer, change, strict=True):
-                part.add_(torch.from_numpy(one.T))
-
-    def _layers(self, flat: Tensor) -> list[tuple[Real, Real]]:
-        """Weight (width in, width out) and bias of each layer, within one tensor."""
-        parts = torch.split(flat, [math.prod(shape) for shape in self._shapes])
-        every = [p.numpy().reshape(shape) for p, shape in zip(parts, self._shapes, strict=True)]
-        return list(zip(every[::2], every[1::2], strict=True))
+    def learned_in_c(self, rates: NDArray[np.float64], rows: NDArray[np.int64] | None) -> bool:
+        """The same in compiled code, unless it cannot be had or lacks memory."""
+        library, policy = compiled("nopg.algorithms.search", "distil.c", False), self._policy
+        if library is None:
+            return False
+        layers, steps = perceptron_layers(policy.network), 1 + np.arange(len(rates))
+        widths = np.array([layers[0][0].shape[1], *(len(bias) for _, bias in layers)])
+        parts = [part.detach().numpy().T for layer in layers for part in layer]
+        before = np.concatenate([part.ravel() for part in parts]).astype(np.float32)
+        x = self._states if policy.standardise is None else policy.standardise(self._states)
+        arrays: list[Any] = [x, self._wanted, self._weights, self._span]
+        if policy.squash is not None and not self._is_discrete:
+            low, high = policy.squash.low, policy.squash.high
+            arrays += [0.5 * (low + high), policy.squash.half_width]
+        arrays = [part.float().contiguous() for part in arrays] + [None] * (6 - len(arrays))
+        n_rows = len(x) if rows is None else rows.shape[1]
+        sizes = (len(layers), n_rows, len(rates), self._wanted.shape[1])
+        flags = (self._is_discrete, not isinstance(policy.network, Gain))
+        lengths, roots = rates / (1.0 - BETAS[0] ** steps), np.sqrt(1.0 - BETAS[1] ** steps)
+        after = before.copy()
+        given = (*sizes, *flags, *BETAS, EPS, widths, *arrays, rows, lengths, roots, after)
+        if not library.nopg_distil(packed(*given), ctypes.c_int64(n_workers())):
+            return False
+        # What was learned is added to parameters that are more exact.
+        ends = np.cumsum([part.size for part in parts])[:-1]
+        for part, change in zip(parts, np.split(after - before, ends), strict=True):
+            part += change.reshape(part.shape)
+        return True

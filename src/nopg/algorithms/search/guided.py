@@ -9,6 +9,7 @@ did there: not the path alone, but the way back.
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -80,10 +81,11 @@ def trajectory_candidate(
     limits = np.stack([actions.min(axis=0), actions.max(axis=0)])
     task, starts = Task(models, limits, gamma), starts[:N_TAUGHT]
     student, most, known = fresh, -np.inf, -np.inf  # from all starts, and from those of the paths
-    for found, hoped in islice(_attempts(task, data, actions, starts, policies, advance), N_WAYS):
+    for hoped, lead in islice(_attempts(task, data, actions, starts, policies, advance), N_WAYS):
         wanted = hoped - ALIKE * abs(hoped)
         if known >= wanted:  # what is there earns that already
             continue
+        found = lead()
         taught, earned = _taught(task, data, shared(task, found, starts), starts, fresh, generator)
         if earned.mean() > most or student is fresh:
             student, most = taught, float(earned.mean())
@@ -95,8 +97,8 @@ def trajectory_candidate(
 
 def _attempts(
     task: Task, data: Dataset, actions: Array, starts: Array, policies: Policies, advance: Advance
-) -> Iterator[tuple[Feedback, float]]:
-    """Controllers of some starts, and what they were to earn, until somebody is content."""
+) -> Iterator[tuple[float, Callable[[], Feedback]]]:
+    """What controllers of some starts are to earn, and how they are made, one way after another."""
     # Small differences between models decide whether a long path can be led inside: with the slopes
     # of the other model, without cuts, or begun otherwise it is another path.
     middle, horizon = task.limits.mean(axis=0), discount_horizon(task.gamma, SEEN)
@@ -118,10 +120,7 @@ def _attempts(
         ways += [shared(loose, found.of_paths(others), some)] if len(others) else []
         for begun in ways:
             hoped = float(loose.returns(begun, some).mean())
-            inside, made = _led_inside(task, loose, begun, some)
-            made = without_detours(inside, made, holding, some)
-            made = optimised(inside, made, some, N_ITERATIONS, advance)
-            yield caught(inside, made, holding, some), hoped
+            yield hoped, partial(_led_inside, task, loose, begun, holding, some, advance)
 
 
 def _loosened(task: Task, data: Dataset) -> Task:
@@ -136,12 +135,20 @@ def _loosened(task: Task, data: Dataset) -> Task:
     return task._replace(models=[replace(task.models[0], bounds=bounds)])
 
 
-def _led_inside(task: Task, loose: Task, found: Feedback, starts: Array) -> tuple[Task, Feedback]:
-    """Paths that pass a break, led to where the models hold, and the task there."""
+def _led_inside(
+    task: Task, loose: Task, found: Feedback, holding: Feedback, starts: Array, advance: Advance
+) -> Feedback:
+    """Paths that may pass a break, led to where the models hold, and optimised there."""
+    task, found = (task, found) if loose is task else _avoiding(task, loose, found, starts)
+    found = without_detours(task, found, holding, starts)
+    found = optimised(task, found, starts, N_ITERATIONS, advance)
+    return caught(task, found, holding, starts)
+
+
+def _avoiding(task: Task, loose: Task, found: Feedback, starts: Array) -> tuple[Task, Feedback]:
+    """Paths that stay away from a break, and the task of doing so."""
     # By a penalty that grows: out of support there is no slope to follow. It stays a part of the
     # task, or paths would go as near to the break as they can.
-    if loose is task:
-        return task, found
     bounds = task.models[0].bounds
     low, high, unit = (bounds.low.numpy(), bounds.high.numpy(), bounds.typical_step.numpy())
     apart = np.minimum(APART * unit, 0.25 * (high - low))

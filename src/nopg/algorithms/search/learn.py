@@ -142,7 +142,13 @@ def learn(
     far = discount_of(data)
     gamma = common["gamma"] = far if gamma is None else gamma
     config = NOPG(seed=seed, **common).config
-    compile_ahead("dynamics/rollout.c", "bellman/rows.c", "linalg/solve.c")
+    sources = (
+        "dynamics/rollout.c",
+        "algorithms.search/distil.c",
+        "bellman/rows.c",
+        "linalg/solve.c",
+    )
+    compile_ahead(*sources)
     space = action_space_of(data, action_space)
     known_reward = None
     if reward is not None:

@@ -1,0 +1,220 @@
+/* Steps of Adam on the error of a perceptron, all in one call: what `Student.error` and
+ * `Adam.step` do in turn, thousands of times.
+ *
+ * Rows of a batch are taken PART at a time by a team of threads, and what the parts say is
+ * added up in their order: the digits do not depend on the number of threads. Layers are as
+ * wide as a multiple of EIGHT here; what is filled up is zero and stays so.
+ */
+#include "shared.h"
+
+#define PART 32       /* rows, whole blocks of a product */
+#define EIGHT 8       /* rows and columns of a block of a product, which fill the registers */
+
+typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
+
+typedef struct {
+  int64_t n_layers, n_rows, n_steps, n_wanted, is_discrete, has_bias;
+  double momentum, memory, eps; /* of Adam: the decay of means and of squares */
+  const int64_t *widths;        /* (n_layers + 1) */
+  const float *x, *wanted, *weights;  /* of all targets, (n, ...) */
+  const float *span, *middle, *half;  /* (n_wanted); the last two null if nothing is squashed */
+  const int64_t *rows;                /* (n_steps, n_rows), or null: all, in order */
+  const double *rates, *roots;        /* of each step: its length, and sqrt(1 - memory^t) */
+  float *parameters; /* of the layers in turn, weights (in, out) and biases; to be changed */
+} Lesson;
+
+typedef struct {
+  const Lesson *lesson;
+  int64_t n_parts, n_parameters, widest;
+  int64_t *widths, *begins; /* filled up; where each layer's parameters begin */
+  float *parameters, *means, *squares;
+  float *slopes; /* (n_parts, n_parameters) */
+  float *rooms;  /* of each thread, (n_layers + 2, PART, widest) and weights the other way */
+  int64_t n_room;
+  Crew crew;
+} Team;
+
+static int64_t filled(int64_t width) { return (width + EIGHT - 1) / EIGHT * EIGHT; }
+
+/* c = a b, or a row more than that; a has any strides, (n, k), b and c lie in order. */
+static void multiply(const float *a, int64_t by_row, int64_t by_column, const float *b, float *c,
+                     int64_t n, int64_t k, int64_t m, const float *more) {
+  static const float none[EIGHT];
+  for (int64_t i = 0; i < n; i += EIGHT)
+    for (int64_t j = 0; j < m; j += EIGHT) {
+      const Four *first = (const Four *)(more ? more + j : none);
+      Four left[EIGHT], right[EIGHT];
+#pragma GCC unroll 8
+      for (int l = 0; l < EIGHT; l++) left[l] = first[0], right[l] = first[1];
+      const float *from = a + i * by_row, *at = b + j;
+      for (int64_t t = 0; t < k; t++, from += by_column, at += m) {
+        Four one = *(const Four *)at, two = *(const Four *)(at + 4);
+#pragma GCC unroll 8
+        for (int l = 0; l < EIGHT; l++) {
+          left[l] += from[l * by_row] * one;
+          right[l] += from[l * by_row] * two;
+        }
+      }
+#pragma GCC unroll 8
+      for (int l = 0; l < EIGHT; l++) {
+        *(Four *)(c + (i + l) * m + j) = left[l];
+        *(Four *)(c + (i + l) * m + j + 4) = right[l];
+      }
+    }
+}
+
+/* How the error falls with the raw outputs of a row, in place of these. */
+static void misfit(const Lesson *given, int64_t row, float *raw, int64_t width) {
+  int64_t k = given->n_wanted;
+  const float *wanted = given->wanted + row * k;
+  float share = given->weights[row] / given->n_rows;
+  if (given->is_discrete) {
+    float top = raw[0], mass = 0.0f, total = 0.0f;
+    for (int64_t j = 1; j < k; j++) top = raw[j] > top ? raw[j] : top;
+    for (int64_t j = 0; j < k; j++) {
+      raw[j] = expf(raw[j] - top);
+      mass += raw[j];
+      total += wanted[j];
+    }
+    for (int64_t j = 0; j < k; j++) raw[j] = share * (wanted[j] - total * raw[j] / mass);
+  } else {
+    for (int64_t j = 0; j < k; j++) {
+      float acted = raw[j], bend = 1.0f, span = given->span[j];
+      if (given->half) {
+        float bent = tanhf(acted);
+        acted = given->middle[j] + given->half[j] * bent;
+        bend = given->half[j] * (1.0f - bent * bent);
+      }
+      raw[j] = (-2.0f / k) * share * ((acted - wanted[j]) / span) * bend / span;
+    }
+  }
+  for (int64_t j = k; j < width; j++) raw[j] = 0.0f; /* deviations are behind, if any */
+}
+
+/* What one part of a batch says about every parameter. */
+static void part_slopes(const Team *team, int64_t step, int64_t part, float *room,
+                        const float *back) {
+  const Lesson *given = team->lesson;
+  const int64_t *widths = team->widths, *rows = given->rows, L = given->n_layers;
+  int64_t first = part * PART, count = given->n_rows - first, d = given->widths[0];
+  count = count < PART ? count : PART;
+  int64_t n = filled(count), size = PART * team->widest;
+  if (rows) rows += step * given->n_rows;
+  memset(room, 0, n * widths[0] * sizeof(float));
+  for (int64_t i = 0; i < count; i++) {
+    int64_t row = rows ? rows[first + i] : first + i;
+    memcpy(room + i * widths[0], given->x + row * d, d * sizeof(float));
+  }
+  for (int64_t l = 0; l < L; l++) {
+    const float *weights = team->parameters + team->begins[l], *x = room + l * size;
+    float *made = room + (l + 1) * size;
+    int64_t from = widths[l], to = widths[l + 1];
+    multiply(x, from, 1, weights, made, n, from, to, weights + from * to);
+    if (l + 1 < L)
+      for (int64_t i = 0; i < n * to; i++) made[i] = made[i] > 0.0f ? made[i] : 0.0f;
+  }
+  float *slope = room + L * size, *next = slope + size;
+  for (int64_t i = 0; i < count; i++)
+    misfit(given, rows ? rows[first + i] : first + i, slope + i * widths[L], widths[L]);
+  memset(slope + count * widths[L], 0, (n - count) * widths[L] * sizeof(float));
+  for (int64_t l = L - 1; l >= 0; l--) {
+    float *slopes = team->slopes + part * team->n_parameters + team->begins[l];
+    const float *x = room + l * size;
+    int64_t from = widths[l], to = widths[l + 1];
+    multiply(x, 1, from, slope, slopes, from, n, to, NULL);
+    slopes += from * to;
+    memset(slopes, 0, to * sizeof(float));
+    if (given->has_bias)
+      for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < to; j++) slopes[j] += slope[i * to + j];
+    if (!l) break;
+    multiply(slope, to, 1, back + team->begins[l], next, n, to, from, NULL);
+    for (int64_t i = 0; i < n * from; i++) next[i] = x[i] > 0.0f ? next[i] : 0.0f;
+    float *swap = slope;
+    slope = next;
+    next = swap;
+  }
+}
+
+/* A step of Adam along some of the parameters. */
+static void ascend(const Team *team, int64_t step, int64_t first, int64_t last) {
+  const Lesson *given = team->lesson;
+  const float b1 = given->momentum, b2 = given->memory, c1 = 1.0 - given->momentum;
+  const float c2 = 1.0 - given->memory, eps = given->eps, root = given->roots[step];
+  const float rate = given->rates[step];
+  float *means = team->means, *squares = team->squares, *parameters = team->parameters;
+  for (int64_t p = 1; p < team->n_parts; p++)
+    for (int64_t i = first; i < last; i++)
+      team->slopes[i] += team->slopes[p * team->n_parameters + i];
+  for (int64_t i = first; i < last; i++) {
+    float slope = team->slopes[i];
+    means[i] = b1 * means[i] + c1 * slope;
+    squares[i] = b2 * squares[i] + c2 * slope * slope;
+    parameters[i] += rate * means[i] / (sqrtf(squares[i]) / root + eps);
+  }
+}
+
+/* What thread number `first` of a team does. */
+static void learn(const void *job, int64_t first, int64_t last) {
+  Team *team = (Team *)job;
+  const Lesson *given = team->lesson;
+  int64_t size = crew_size(&team->crew), n = team->n_parts, m = team->n_parameters;
+  float *room = team->rooms + first * team->n_room;
+  float *back = room + (given->n_layers + 2) * PART * team->widest;
+  for (int64_t step = 0; step < given->n_steps; step++) {
+    for (int64_t l = 1; l < given->n_layers; l++) {
+      const float *weights = team->parameters + team->begins[l];
+      int64_t from = team->widths[l], to = team->widths[l + 1];
+      for (int64_t i = 0; i < from; i++)
+        for (int64_t j = 0; j < to; j++)
+          back[team->begins[l] + j * from + i] = weights[i * to + j];
+    }
+    for (int64_t part = n * first / size; part < n * last / size; part++)
+      part_slopes(team, step, part, room, back);
+    meet(&team->crew);
+    ascend(team, step, m * first / size, m * last / size);
+    meet(&team->crew);
+  }
+}
+
+/* Parameters of the policy into those of the team, which are filled up, or back. */
+static void copy(const Team *team, int is_back) {
+  const Lesson *given = team->lesson;
+  float *own = given->parameters;
+  for (int64_t l = 0; l < given->n_layers; l++)
+    for (int64_t i = 0; i <= given->widths[l]; i++) { /* the bias comes last */
+      int64_t row = i < given->widths[l] ? i : team->widths[l], width = given->widths[l + 1];
+      float *ours = team->parameters + team->begins[l] + row * team->widths[l + 1];
+      memcpy(is_back ? own : ours, is_back ? ours : own, width * sizeof(float));
+      own += width;
+    }
+}
+
+/* All steps of a lesson; whether there was memory for them. */
+int64_t nopg_distil(const Lesson *given, int64_t n_threads) {
+  int64_t L = given->n_layers, widths[L + 1], begins[L];
+  Team team = {.lesson = given, .widths = widths, .begins = begins};
+  team.n_parts = (given->n_rows + PART - 1) / PART;
+  for (int64_t l = 0; l <= L; l++) {
+    widths[l] = filled(given->widths[l]);
+    team.widest = widths[l] > team.widest ? widths[l] : team.widest;
+    if (l < L) begins[l] = team.n_parameters;
+    if (l < L) team.n_parameters += (widths[l] + 1) * filled(given->widths[l + 1]);
+  }
+  n_threads = n_threads < team.n_parts ? n_threads : team.n_parts;
+  n_threads = n_threads < 1 ? 1 : n_threads < MOST_THREADS ? n_threads : MOST_THREADS;
+  team.n_room = (L + 2) * PART * team.widest + team.n_parameters;
+  int64_t count = (3 + team.n_parts) * team.n_parameters + n_threads * team.n_room;
+  float *memory = calloc(count, sizeof(float));
+  if (!memory) return 0;
+  team.parameters = memory;
+  team.means = team.parameters + team.n_parameters;
+  team.squares = team.means + team.n_parameters;
+  team.slopes = team.squares + team.n_parameters;
+  team.rooms = team.slopes + team.n_parts * team.n_parameters;
+  copy(&team, 0);
+  in_step(learn, &team, &team.crew, n_threads);
+  copy(&team, 1);
+  free(memory);
+  return 1;
+}
