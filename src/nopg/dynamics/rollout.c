@@ -10,7 +10,7 @@
 
 #define LANES 8
 #define TOGETHER 4 /* paths that are predicted side by side */
-#define NEAR 40.0 /* e^-40 is less than the last bit of 1 */
+#define NEAR 25.0 /* e^-25, a hundred billionth: what is so much farther off does not count */
 #if defined(__AVX512F__)
 #define WIDE 8
 #elif defined(__AVX__)
@@ -283,27 +283,53 @@ static double largest(vec v) {
   return most;
 }
 
+/* Whether any of them is larger than x. */
+static inline int any_above(vec v, double x) {
+  ipart found = {0};
+  EACH found |= v.of[p] > splat(x);
+  int64_t any = 0;
+  for (int i = 0; i < WIDE; i++) any |= found[i];
+  return any != 0;
+}
+
+/* How near the state is to the LANES points from j on. */
+static inline vec scores_of(const Model *m, const double *at, int64_t j) {
+  vec e = load(m->end_offsets + j);
+  for (int64_t i = 0; i < m->d_p; i++)
+    e = plus_times(e, at[i], load(m->end_points + i * m->n_points + j));
+  return e;
+}
+
 /* Probability of an end and what it pays; returns the largest of the scores. Far from all
- * ends both are 0, and of the points only scores are needed. */
-static double terminate(const Model *m, const double *state, double *scores,
+ * ends both are 0: some other point is so much nearer, most often the one `beside` the state
+ * before. */
+static double terminate(const Model *m, const double *state, double *scores, int64_t *beside,
                         double *share, double *reward) {
-  int64_t n = m->n_points;
-  double most_ending = -INFINITY;
+  int64_t n = m->n_points, n_ending = m->n_ending;
+  double at[m->d_p];
   vec top = plus((vec){0}, -INFINITY);
-  for (int64_t j = 0; j < n; j += LANES) {
-    if (j == m->n_ending) most_ending = largest(top);
-    vec e = load(m->end_offsets + j);
-    for (int64_t i = 0; i < m->d_p; i++)
-      e = plus_times(e, state[i] * m->end_factor[i], load(m->end_points + i * n + j));
+  *share = *reward = 0.0;
+  for (int64_t i = 0; i < m->d_p; i++) at[i] = state[i] * m->end_factor[i];
+  for (int64_t j = 0; j < n_ending; j += LANES) {
+    vec e = scores_of(m, at, j);
+    store(scores + j, e);
+    EACH top.of[p] = choose(e.of[p] > top.of[p], e.of[p], top.of[p]);
+  }
+  double most_ending = largest(top);
+  if (*beside < n && any_above(scores_of(m, at, *beside), most_ending + NEAR)) return INFINITY;
+  for (int64_t j = n_ending; j < n; j += LANES) {
+    vec e = scores_of(m, at, j);
     store(scores + j, e);
     EACH top.of[p] = choose(e.of[p] > top.of[p], e.of[p], top.of[p]);
   }
   double most = largest(top);
-  *share = *reward = 0.0;
-  if (m->n_ending < n && most_ending < most - NEAR) return most;
+  if (n_ending < n && most_ending < most - NEAR) {
+    for (*beside = n_ending; largest(load(scores + *beside)) < most;) *beside += LANES;
+    return most;
+  }
   vec total = {0}, ended = {0}, earned = {0};
   for (int64_t j = 0; j < n; j += LANES) {
-    if (largest(load(scores + j)) < most - NEAR) continue;
+    if (!any_above(load(scores + j), most - NEAR)) continue;
     vec w = exp_of(plus(load(scores + j), -most));
     total = plus_times(total, 1.0, w);
     ended = plus_product(ended, w, load(m->ended + j));
@@ -337,7 +363,7 @@ int nopg_rollout(const Model *m, const Policies *a, int64_t first, int64_t last,
   double *inputs = memory, *outs = inputs + TOGETHER * width, *z = outs + TOGETHER * width;
   double *scaled = z + TOGETHER * width, *one = scaled + TOGETHER * width;
   double *two = one + width, *scores = two + width;
-  int64_t per_draw = n_paths / m->n_draws, count = TOGETHER;
+  int64_t per_draw = n_paths / m->n_draws, count = TOGETHER, beside = m->n_ending;
   for (; first < last; first += count) {
     count = last - first < TOGETHER ? 1 : TOGETHER;
     int64_t draw[TOGETHER];
@@ -375,7 +401,7 @@ int nopg_rollout(const Model *m, const Policies *a, int64_t first, int64_t last,
         terminated[row] = 0.0;
         if (m->n_points) {
           double share, final;
-          terminate(m, after, scores, &share, &final);
+          terminate(m, after, scores, &beside, &share, &final);
           terminated[row] = share;
           rewards[row] = (1.0 - share) * reward + final;
         }
@@ -467,8 +493,9 @@ static void project_backward(const Model *m, const double *reached, double *afte
 /* Slopes of both values of `terminate`: covariances under the weights. */
 static void terminate_backward(const Model *m, const double *state, double *scores,
                                double *ending, double *final) {
-  int64_t n = m->n_points;
-  double share, reward, most = terminate(m, state, scores, &share, &reward), total = 0.0;
+  int64_t n = m->n_points, beside = n; /* it ends with some probability: no need to look */
+  double share, reward, total = 0.0, most;
+  most = terminate(m, state, scores, &beside, &share, &reward);
   for (int64_t i = 0; i < m->d_p; i++) ending[i] = final[i] = 0.0;
   for (int64_t j = 0; j < n; j++) {
     if (scores[j] <= most - NEAR) continue;
