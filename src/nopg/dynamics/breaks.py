@@ -16,6 +16,7 @@ from torch import Tensor
 
 from nopg.dynamics.bounds import StateBounds
 from nopg.dynamics.transition_model import TransitionModel
+from nopg.threads import parallel_map
 
 MOST = 0.1  # largest share of the rows beyond a break, on each side of a column
 GATHERED, SOME = 0.5, 0.05
@@ -26,6 +27,7 @@ ERROR = 0.01
 where a smooth law holds, what is left gathers at the edges of the data, too."""
 BETTER = 5.0  # how much smaller errors must become within it
 BEST, MAX_ROWS = 0.9, 1_000_000  # quantile of the best rewards, of so many rows
+AT_ONCE = 2_048  # rows whose kernels are in memory at once
 
 Columns = Sequence[Tensor]
 
@@ -59,7 +61,8 @@ def within_breaks(
 def _squared_errors(model: TransitionModel, columns: Columns) -> np.ndarray:
     """Of each row, the mean over the states' columns in deviations of their steps."""
     targets = model.targets(columns)[:, :-1]
-    predicted = model.process.predict(torch.cat(list(columns[:2]), dim=1))[:, :-1]
+    some = torch.split(torch.cat(list(columns[:2]), dim=1), AT_ONCE)
+    predicted = torch.cat(parallel_map(model.process.predict, some))[:, :-1]
     unit = targets.std(dim=0, correction=0).clamp_min(1e-300)
     return np.asarray(((targets - predicted) / unit).square().mean(dim=1))
 
