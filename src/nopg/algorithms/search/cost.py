@@ -32,7 +32,7 @@ from nopg.randomness import Seed
 from nopg.threads import side_by_side
 
 N_ROUGH, N_LIKELY = 1_000, 96  # rows of the rough model, and of its likelihood
-EASY, ENDING = 0.2, 0.5
+EASY, ENDING = 0.2, 0.35
 """What is left of the later parts where tasks begin at their best: plans often cannot
 be bettered. And of rollouts where episodes end."""
 SHARED = 0.45  # what a further core adds to the speed of one, up to four of them
@@ -100,7 +100,7 @@ def cost_of_search(
     few = n_checked = min(n_starts, r.N_STARTS)
     late = discount_horizon(gamma, r.FINAL_WEIGHT)
     last = r.N_KEPT * min(n_starts, MAX_STARTS) * late  # half of two: many rest
-    drawn = 32 * min(n, 4000) + 30 * min(n_starts, 200) * near
+    drawn = 16 * min(n, 4000) + 15 * min(n_starts, 200) * near
     if is_noisy:
         planned, first = planned * planning.N_GUSTS, first * len(r.CREDITS)
         few, n_checked = r.N_NEW_PATHS, r.N_PATHS
@@ -110,16 +110,16 @@ def cost_of_search(
     n_checks = n_policies + n_ascents / (10 if is_noisy else 5)
     n_kernels = max(1, int(model.process.weights.count_nonzero()))
     steps = planned + left * (2.6 * refined + 2 * n_checks * n_checked * seen + last)
-    steps += drawn * (1.0 + n_curved * N_FEATURES / n_kernels)
+    steps += drawn * (1.0 + n_curved * N_FEATURES / n_kernels) + 12 * n
     steps += 6_000 * discount_horizon(gamma, 0.1) if sparse else 0  # of trajectories
     # Likelihoods that the fits take, refits of the verdict, ascents and distillation.
     widths = [model.process.n_inducing(j) for j in model.process.curved.tolist()]
     products = sum(m**2 for m in widths) * min(n, PER_KERNEL * N_INDUCING)
-    units = n_curved * 330.0 + 16 * products / 21e6
+    units = n_curved * 300.0 + 16 * products / 21e6
     units += left * (0.4 * n_ascents + 0.0002 * refined)
     units += n_curved * 300.0 if is_noisy and data.episodes is not None else 0.0
-    ascending = 80.0 + 0.13 * rows + len(ASCENTS) * n_updates * 0.0013 * rows
-    units += 0.2 * n_anchors + 0.08 * again + (2000.0 if sparse else left * ascending)
+    ascending = 80.0 + 0.13 * rows + len(ASCENTS) * n_updates * 0.0012 * rows
+    units += 0.1 * n_anchors + 0.04 * again + (2000.0 if sparse else left * ascending)
     cores = torch.get_num_threads()
     seconds = (units * unit + steps * step) / (1.0 + SHARED * min(cores - 1, 4))
     numbers = 4 * cores * N_INDUCING * min(n, N_ROWS) + 4 * n_curved * N_INDUCING**2
