@@ -11,8 +11,9 @@ from nopg.dynamics.hyperparameters import angle_bends, angle_slopes
 from nopg.dynamics.rewards import KnownReward
 from nopg.dynamics.transition_model import PredictedStep, TransitionModel
 from nopg.policies.arrays import Array
+from nopg.threads import parallel_map
 
-BATCH = 4096  # steps whose derivatives are taken at once
+BATCH = 512  # steps whose derivatives are taken at once
 DIFFERENCE = 1e-4  # of a known reward's slopes, in deviations of what it depends on
 
 
@@ -30,8 +31,8 @@ class Derivatives(NamedTuple):
 def derivatives(model: TransitionModel, states: Array, actions: Array) -> Derivatives:
     """At states and actions (T, B, ...), some at a time."""
     flat = [torch.from_numpy(x.reshape(-1, x.shape[2])) for x in (states, actions)]
-    parts = []
-    for first in range(0, len(flat[0]), BATCH):
+
+    def part(first: int) -> tuple[Tensor, ...]:
         s, a = (x[first : first + BATCH] for x in flat)
         step = model.step(s, a)
         found = model.jacobians(s, a, step)
@@ -40,7 +41,9 @@ def derivatives(model: TransitionModel, states: Array, actions: Array) -> Deriva
         ending = (found.terminated[:, None] @ moving)[:, 0]
         leaving = (found.out_of_support[:, None] @ found.reached)[:, 0]
         bending = _downwards(_reward_curvature(model, s, a, step, moving))
-        parts.append((*step, moving, earning, bending, ending, leaving))
+        return (*step, moving, earning, bending, ending, leaving)
+
+    parts = parallel_map(part, range(0, len(flat[0]), BATCH))
     whole = [
         torch.cat(field).numpy().reshape(*states.shape[:2], *field[0].shape[1:])
         for field in zip(*parts, strict=True)
