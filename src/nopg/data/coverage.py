@@ -10,13 +10,13 @@ _NEAREST = 200
 FAR = 10.0  # an outlier lies this many robust standard deviations from the median
 
 
-def without_far(values: FloatArray) -> FloatArray:
+def without_far(values: FloatArray, far: float = FAR) -> FloatArray:
     """A column with its outliers brought to where they begin, (n,)."""
     low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
     # 1.349 is the width between the quartiles of a standard normal; where half the
     # values are equal the quartiles say nothing and the deviation has to do.
     scale = (high - low) / 1.349 or float(values.std())
-    return np.clip(values, middle - FAR * scale, middle + FAR * scale)
+    return np.clip(values, middle - far * scale, middle + far * scale)
 
 
 def scaled(columns: FloatArray) -> FloatArray:

@@ -103,6 +103,36 @@ def test_a_hidden_state_is_claimed_where_it_matters(part: float, is_claimed: boo
     assert (find_memory(data).observation_steps > 0) == is_claimed
 
 
+def jolted(delay: int, seed: int) -> Dataset:
+    """A level that a pump fills `delay` steps late, and somebody with a bucket now and then."""
+    rng, n, n_steps = np.random.default_rng(seed), 12, 100
+    pushes = np.repeat(rng.uniform(-1.0, 1.0, (n, 1 + n_steps // 4)), 4, axis=1)
+    level = [rng.uniform(-1.0, 1.0, n)]
+    for step in range(n_steps):
+        push = pushes[:, step - delay] if step >= delay else np.zeros(n)
+        bucket = (rng.random(n) < 0.04) * rng.uniform(2.0, 6.0, n)
+        noise = 0.1 * rng.standard_normal(n)
+        level.append(0.9 * level[-1] + 0.15 * push + bucket + noise)
+    log, rows = np.stack(level, axis=1)[..., None], n * n_steps
+    return Dataset(
+        log[:, :-1].reshape(rows, 1),
+        pushes[:, :n_steps].reshape(rows, 1),
+        np.zeros(rows),
+        log[:, 1:].reshape(rows, 1),
+        np.zeros(rows, bool),
+        np.arange(rows) % n_steps == n_steps - 1,
+        np.repeat(np.arange(n), n_steps),
+    )
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_rare_jolts_hide_no_delay(seed: int) -> None:
+    """Nine tenths of the variance are buckets, of which the past knows nothing."""
+    late = find_memory(jolted(3, seed))
+    assert 3 <= late.history <= 4
+    assert find_memory(jolted(0, seed)).history == 0
+
+
 def test_noise_of_a_sensor_is_no_hidden_state() -> None:
     memory = find_memory(cart(process=0.0, sensor=0.1, exploration=1.0))
     assert memory.history == 0
