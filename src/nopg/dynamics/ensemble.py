@@ -18,12 +18,15 @@ from nopg.dynamics.hyperparameters import FREE, LINEAR, SMOOTHER, Hyperparameter
 from nopg.dynamics.noise import N_ROWS, ProcessNoise
 from nopg.dynamics.replays import Names, Replays
 from nopg.dynamics.rewards import KnownReward
+from nopg.dynamics.stiction import SIZES, Stiction, stands_at_times
 from nopg.dynamics.transition_model import TransitionModel, regression_actions
+from nopg.policies.arrays import Array
 
 MORE_THAN_NOISE = 1.5  # error over what noise explains from which episodes differ
 CHOICES = (FREE, *SMOOTHER, LINEAR)
 BETTER = 0.9  # least error over that of a choice, up to which a later one is taken
 HELD_OUT = 5  # one episode in so many is held out to compare them
+NEGLIGIBLE = 1e-3  # error in deviations below which none counts: what stands may have none at all
 
 
 def fit_ensemble(
@@ -115,9 +118,25 @@ def replayed(
             limits=limits._replace(is_fixed=True),  # as compared
             history=past,
         )
+    held = _stiction(replace(chosen, noise=noise), some, others, deviation)
+    if held is not None:
+        inputs = torch.cat(list(columns[:2]), dim=1)
+        held = Stiction.of(inputs, whole.targets(columns)[:, :n_present], held.size)
     if noise is not None:
         noise = noise.coloured(*(seen or _errors(whole, columns, is_new=False)))
-    return limits, replace(whole, noise=noise)
+    return limits, replace(whole, noise=noise, stiction=held)
+
+
+def _stiction(
+    model: TransitionModel, columns: Sequence[Tensor], others: Replays, deviation: Array
+) -> Stiction | None:
+    """That of `columns` with which replays of others go best; None if none is needed."""
+    inputs, moved = torch.cat(list(columns[:2]), dim=1), model.targets(columns)[:, : len(deviation)]
+    if not stands_at_times(moved):
+        return None
+    choices = [None, *(Stiction.of(inputs, moved, size) for size in SIZES)]
+    errors = [others.error(replace(model, stiction=one), deviation, NEGLIGIBLE) for one in choices]
+    return choices[int(np.argmax(BETTER * np.array(errors) <= min(errors)))]
 
 
 def refitted(model: TransitionModel, columns: Sequence[Tensor]) -> TransitionModel:

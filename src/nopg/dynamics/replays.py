@@ -74,14 +74,14 @@ class Replays(NamedTuple):
         # Of noisy paths: a model that only holds on the log's own is carried off them.
         return np.asarray(paths.mean(axis=1) - self.states[:, 1:].swapaxes(0, 1))
 
-    def error(self, model: TransitionModel, deviation: Array) -> float:
+    def error(self, model: TransitionModel, deviation: Array, least: float = 1e-12) -> float:
         """Size of what is missed in deviations, (d_s,), over replays, a step and the horizons."""
         # A geometric mean: late errors are large for every model, and so are those of an episode
         # that is like no other. Where none holds for long, what is right for a step still counts.
         missed = self.misses(self.paths(model))[..., : len(deviation)] / deviation
         sizes = np.sqrt(np.square(missed).mean(axis=2))  # (T, B)
         at = [0, *(h - 1 for h in self.horizons)]
-        return float(np.exp(np.log(np.maximum(sizes[at], 1e-12)).mean()))
+        return float(np.exp(np.log(np.maximum(sizes[at], least)).mean()))
 
     def noise_ratio(self, model: TransitionModel) -> Array:
         """What replays miss over what noise explains after some steps, by column."""

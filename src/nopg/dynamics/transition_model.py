@@ -32,6 +32,7 @@ from nopg.dynamics.hyperparameters import (
 )
 from nopg.dynamics.noise import N_ROWS, ProcessNoise
 from nopg.dynamics.rewards import KnownReward
+from nopg.dynamics.stiction import Stiction
 from nopg.dynamics.terminations import TerminationModel, continuing_rewards
 from nopg.policies.arrays import Array
 
@@ -86,6 +87,7 @@ class TransitionModel:
     noise: ProcessNoise | None = None  # None if the system acts the same way twice
     history: HistoryLayout | None = None  # past columns: they need no regression
     known_reward: KnownReward | None = None  # None if it is regressed
+    stiction: Stiction | None = None  # None if the mean moves everywhere
 
     @classmethod
     def fit(
@@ -106,9 +108,10 @@ class TransitionModel:
     ) -> "TransitionModel":
         """Learn from n transitions, all float64; labels as one-hot actions.
 
-        `like` is a model of more data of the same system: its bounds, its noise, its known reward
-        and its angles hold here too, and its hyperparameters are a good start; without one, those
-        of `initial` are. Which angles the reward depends on the data say, if nobody else does.
+        `like` is a model of more data of the same system: its bounds, its noise, its known reward,
+        its angles and what hardly moves hold here too, and its hyperparameters are a good start;
+        without one, those of `initial` are. The data say which angles the reward depends on, if
+        nobody else does.
         """
         inputs = torch.cat([states, actions], dim=1)
         n_present = states.shape[1] - (0 if history is None else history.n_kept)
@@ -150,7 +153,11 @@ class TransitionModel:
             x, y = x[::every], y[::every]
             errors = process.noise_errors(x, y)[:, :n_present]
             noise = ProcessNoise.fit(x, errors, y[:, :n_present].std(dim=0, correction=0))
-        return cls(process, bounds, seen, believed, termination, noise, history, known_reward)
+        stiction = None if like is None else like.stiction
+        if stiction is not None:
+            stiction = Stiction.of(inputs, targets[:, :n_present], stiction.size)
+        more = (noise, history, known_reward, stiction)
+        return cls(process, bounds, seen, believed, termination, *more)
 
     @property
     def reward_limits(self) -> tuple[float, float]:
@@ -176,7 +183,10 @@ class TransitionModel:
         inputs = torch.cat([states, actions], dim=1)
         predicted = self.process.predict(inputs)
         d_s = predicted.shape[1] - 1  # of the present
-        reached = states[:, :d_s] + predicted[:, :d_s]
+        moved = predicted[:, :d_s]
+        if self.stiction is not None:
+            moved = moved * torch.from_numpy(self.stiction.moves(inputs.detach().numpy()))
+        reached = states[:, :d_s] + moved
         if self.noise is not None and draws is not None:
             reached = reached + self.noise.disturb(inputs, draws[:, :d_s])
         if self.history is not None:
@@ -218,6 +228,8 @@ class TransitionModel:
         process = self.process.jacobian(inputs)
         d_s = process.shape[1] - 1  # of the present
         reached = process[:, :d_s].clone()
+        if self.stiction is not None:
+            reached *= torch.from_numpy(self.stiction.moves(inputs.numpy()))[..., None]
         if self.noise is not None and draws is not None:
             reached += self.noise.jacobian(inputs, draws[:, :d_s])
         reached[:, :, :d_s] += torch.eye(d_s).to(states)
@@ -246,7 +258,7 @@ class TransitionModel:
     ) -> list["TransitionModel"]:
         """This model of `columns`, as for `fit`, without each part of their rows.
 
-        Hyperparameters, bounds and noise stay.
+        Hyperparameters, bounds, noise and stiction stay.
         """
         states, actions, rewards, following, ended = columns
         targets, inputs = self.targets(columns), torch.cat([states, actions], dim=1)
@@ -328,7 +340,10 @@ class ArrayTransitionModel:
         inputs = np.concatenate([states, actions], axis=1)
         predicted = self._process(inputs)
         d_s = predicted.shape[1] - 1  # of the present
-        reached = states[:, :d_s] + predicted[:, :d_s]
+        moved = predicted[:, :d_s]
+        if self._model.stiction is not None:
+            moved = moved * self._model.stiction.moves(inputs)
+        reached = states[:, :d_s] + moved
         if self.noise is not None and draws is not None:
             gusts = torch.from_numpy(draws[:, :d_s])
             reached += self.noise.disturb(torch.from_numpy(inputs), gusts).numpy()
@@ -369,7 +384,8 @@ class ArrayTransitionModel:
     def compiled(self) -> CompiledModel | None:
         """The same in compiled code; None where that cannot be had."""
         model, bounds = self._model, self._model.bounds
-        if self._known_reward is not None or compiled_library() is None:
+        is_plain = self._known_reward is None and model.stiction is None
+        if not is_plain or compiled_library() is None:
             return None
         fields, turned = process_fields(self._process.arrays()), model.process.angles
         d_s, d, d_p = len(self._low), fields["d_z"] - len(turned), fields["q"] - 1
