@@ -203,7 +203,7 @@ def test_gusts_of_a_system_without_noise_change_nothing() -> None:
     states, acted = rows[0][:4].astype(float), rows[1][:12].reshape(3, 4, 1)
     gusts = np.ones((3, 4, 3))
     with_them, without = (
-        model.follow(states, acted.astype(float), draws) for draws in (gusts, None)
+        model.arrays.follow(states, acted.astype(float), draws) for draws in (gusts, None)
     )
     assert np.array_equal(with_them.next_states, without.next_states)
 

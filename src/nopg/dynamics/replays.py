@@ -66,7 +66,7 @@ class Replays(NamedTuple):
         draws = noise_draws(n_steps, n_paths * n_replays, d_s, generator, model.noise)
         starts = np.tile(self.states[:, 0], (n_paths, 1))
         acted = np.tile(self.actions.swapaxes(0, 1), (1, n_paths, 1))
-        found = model.follow(starts, acted, draws).next_states
+        found = model.arrays.follow(starts, acted, draws).next_states
         return found.reshape(n_steps, n_paths, n_replays, d_s)
 
     def misses(self, paths: Array) -> Array:
@@ -80,7 +80,7 @@ class Replays(NamedTuple):
         # that is like no other. Where none holds for long, what is right for a step still counts.
         missed = self.misses(self.paths(model))[..., : len(deviation)] / deviation
         sizes = np.sqrt(np.square(missed).mean(axis=2))  # (T, B)
-        at = [0, *(h - 1 for h in self.horizons)]
+        at = [0, *(h - 1 for h in HORIZONS if h <= self.actions.shape[1])]
         return float(np.exp(np.log(np.maximum(sizes[at], least)).mean()))
 
     def noise_ratio(self, model: TransitionModel) -> Array:
@@ -89,11 +89,6 @@ class Replays(NamedTuple):
         missed = np.square(self.misses(paths)[last]).mean(axis=0)
         expected = paths[last].var(axis=0).mean(axis=0)
         return np.asarray(np.sqrt(missed / np.maximum(expected, 1e-300)))
-
-    @property
-    def horizons(self) -> tuple[int, ...]:
-        """Steps after which predictions are compared."""
-        return tuple(h for h in HORIZONS if h <= self.actions.shape[1])
 
 
 @dataclass(frozen=True)

@@ -205,12 +205,6 @@ class TransitionModel:
         expected = rewards if is_known else (1.0 - terminated) * rewards + final
         return PredictedStep(reached, after, expected, terminated, out, rewards)
 
-    def follow(
-        self, states: Array, actions: Array, draws: Array | None = None
-    ) -> PredictedStep[Array]:
-        """What recorded actions lead to, see `ArrayTransitionModel.follow`."""
-        return self.arrays.follow(states, actions, draws)
-
     @cached_property
     def arrays(self) -> "ArrayTransitionModel":
         """The same in arrays, laid out once."""

@@ -90,7 +90,7 @@ def cost_of_search(
     left = ENDING if model.termination is not None else 1.0
     # Where the task begins where rewards are highest plans may leave no gain.
     some, high = starts[:N_LIKELY], model.reward_limits[1]
-    first_step = model.follow(some, np.tile(actions.mean(axis=0), (1, len(some), 1)))
+    first_step = model.arrays.follow(some, np.tile(actions.mean(axis=0), (1, len(some), 1)))
     if np.median(first_step.rewards) >= high - 0.01 * abs(high):
         left = EASY
     # Steps of rollouts in each part.
@@ -140,7 +140,7 @@ def _measured(data: Dataset) -> tuple[TransitionModel, Array, float, float]:
         unit = _seconds(lambda: negative_log_posterior(origin, x, x[:, 0]))
     states, actions = (column.numpy() for column in columns[:2])
     acted = np.tile(actions[:32], (planning.MAX_REPEAT, 1, 1))
-    follow = _seconds(lambda: model.follow(states[:32], acted))
+    follow = _seconds(lambda: model.arrays.follow(states[:32], acted))
     return model, actions, unit, follow / acted[..., 0].size
 
 

@@ -121,7 +121,7 @@ class ActionOutcomes:
         starts = np.repeat(anchors.states, len(actions) * n_gusts, axis=0)
         every = np.tile(np.repeat(actions, n_gusts, axis=0), (len(anchors.states), 1))
         acted = np.tile(every, (MAX_REPEAT, 1, 1))
-        return cls(model, anchors, actions, model.follow(starts, acted, draws), n_gusts)
+        return cls(model, anchors, actions, model.arrays.follow(starts, acted, draws), n_gusts)
 
     def value_iteration(
         self, gamma: float, action_repeat: int | None = None
