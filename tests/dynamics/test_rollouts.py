@@ -18,6 +18,7 @@ from nopg.dynamics.transition_model import TransitionModel
 from nopg.policies.arrays import ArrayPolicies
 from nopg.policies.build import PolicySpec
 from nopg.policies.families import Policy
+from tests.dynamics import reference
 
 
 def learned(rows: Sequence[Any]) -> TransitionModel:
@@ -47,7 +48,7 @@ def through_time(
     here, alive = starts, torch.ones(len(starts)).double()
     total = torch.zeros_like(alive)
     for t in range(T):
-        step = model.step(here, policy.act(here), None if draws is None else draws[t])
+        step = reference.step(model, here, policy.act(here), None if draws is None else draws[t])
         total = total + gamma**t * alive * step.rewards
         alive = alive * (1 - step.terminated)
         worst = gamma ** (t + 1) * model.worst_value(gamma)

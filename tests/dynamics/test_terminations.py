@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from nopg.dynamics.terminations import MAX_POINTS, TerminationModel
+from tests.dynamics import reference
 
 FALL = -60.0
 
@@ -26,7 +27,7 @@ def edge(n_falls: int, has_hole: bool = False) -> TerminationModel:
 
 def asked(model: TerminationModel, x: float, y: float) -> tuple[float, float]:
     """Probability of an end, and what it pays."""
-    ended, paid = model.predict(torch.tensor([[x, y]]).double())
+    ended, paid = reference.ends(model, torch.tensor([[x, y]]).double())
     return float(ended), float(paid)
 
 

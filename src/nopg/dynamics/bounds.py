@@ -124,20 +124,8 @@ class StateBounds:
             states = self.saturation.reset(states, self.low, self.high)
         return torch.maximum(torch.minimum(states, self.high), self.low)
 
-    def project(self, states: Tensor) -> Tensor:
-        """States within the bounds, with angles on their circles, (m, d_s)."""
-        states = self.clip(states)
-        for i, j in self.angles:
-            radius = torch.hypot(states[:, i], states[:, j]).clamp_min(1e-9)
-            factors = torch.ones_like(states)
-            factors[:, i] = factors[:, j] = 1.0 / radius
-            states = states * factors
-        return states
-
     def project_angles(self, states: np.ndarray) -> np.ndarray:
-        """The latter of an array of states within the bounds, (m, d_s)."""
-        if not self.angles:
-            return states
+        """States with angles on their circles, (m, d_s)."""
         projected = states.copy()
         for i, j in self.angles:
             x, y = states[:, i], states[:, j]
@@ -181,15 +169,6 @@ class StateBounds:
         low, high = self.low.numpy(), self.high.numpy()
         beyond = np.maximum(low - states, states - high)
         return np.asarray((beyond / np.maximum(high - low, 1e-300)).max(axis=1))
-
-    def out_of_support(self, states: Tensor) -> Tensor:
-        """Probability that no data tell what follows these states, (m,).
-
-            1 - exp(-1/2 sum_d (distance beyond the bounds / typical step)_d^2)
-
-        It is smooth, so that a gradient leads back.
-        """
-        return -torch.expm1(-0.5 * self._beyond(states).square().sum(dim=1))
 
     def out_of_support_gradient(self, states: Tensor) -> Tensor:
         """d out_of_support / d states, (m, d_s)."""

@@ -18,7 +18,7 @@ from nopg.dynamics.hyperparameters import FREE, LINEAR, SMOOTHER, Hyperparameter
 from nopg.dynamics.noise import N_ROWS, ProcessNoise
 from nopg.dynamics.replays import Names, Replays
 from nopg.dynamics.rewards import KnownReward
-from nopg.dynamics.stiction import SIZES, Stiction, stands_at_times
+from nopg.dynamics.stiction import SIZES, Stiction
 from nopg.dynamics.transition_model import TransitionModel, regression_actions
 from nopg.policies.arrays import Array
 
@@ -26,6 +26,7 @@ MORE_THAN_NOISE = 1.5  # error over what noise explains from which episodes diff
 CHOICES = (FREE, *SMOOTHER, LINEAR)
 BETTER = 0.9  # least error over that of a choice, up to which a later one is taken
 HELD_OUT = 5  # one episode in so many is held out to compare them
+SEEN = 0.01  # share of the steps of a log that move nothing at all, from which on stiction is tried
 NEGLIGIBLE = 1e-3  # error in deviations below which none counts: what stands may have none at all
 
 
@@ -132,7 +133,7 @@ def _stiction(
 ) -> Stiction | None:
     """That of `columns` with which replays of others go best; None if none is needed."""
     inputs, moved = torch.cat(list(columns[:2]), dim=1), model.targets(columns)[:, : len(deviation)]
-    if not stands_at_times(moved):
+    if (moved == 0.0).all(dim=1).double().mean() < SEEN:
         return None
     choices = [None, *(Stiction.of(inputs, moved, size) for size in SIZES)]
     errors = [others.error(replace(model, stiction=one), deviation, NEGLIGIBLE) for one in choices]

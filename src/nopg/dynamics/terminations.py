@@ -46,23 +46,15 @@ class TerminationModel:
         points, ended, paid = map(torch.cat, zip((points, ended, paid), *mirrored, strict=True))
         return cls(points, ended, paid, unit, width)
 
-    def predict(self, states: Tensor) -> tuple[Tensor, Tensor]:
-        """Probability of a termination, (m,), and that times its reward, (m,)."""
-        weights = self._weights(states)
-        return weights @ self.is_terminal, weights @ self.rewards
-
     def gradients(self, states: Tensor) -> tuple[Tensor, Tensor]:
-        """Both by the state, (m, d_s) each: covariances under the weights."""
-        weights = self._weights(states)
-        found = []
+        """Of the probability and of what an end pays, by the state, (m, d_s) each."""
+        # Covariances under the weights.
+        distance = torch.cdist(states / self.unit, self.points) / self.width
+        weights, found = torch.softmax(-0.5 * distance.square(), dim=1), []
         for values in (self.is_terminal, self.rewards):
             share = weights * (values - (weights @ values)[:, None])
             found.append((share @ self.points) / (self.width**2 * self.unit))
         return found[0], found[1]
-
-    def _weights(self, states: Tensor) -> Tensor:
-        distance = torch.cdist(states / self.unit, self.points) / self.width
-        return torch.softmax(-0.5 * distance.square(), dim=1)
 
 
 def continuing_rewards(inputs: Tensor, rewards: Tensor, terminations: Tensor) -> Tensor:

@@ -169,41 +169,13 @@ class TransitionModel:
         """The least a rollout can still earn: the lowest reward for ever, or an end."""
         return self.reward_limits[0] / (1.0 - gamma)
 
-    def best_value(self, gamma: float, horizon: int) -> float:
-        """The most that so many steps can earn: the largest reward throughout."""
-        return self.reward_limits[1] * (1.0 - gamma**horizon) / (1.0 - gamma)
-
     def step(
         self, states: Tensor, actions: Tensor, draws: Tensor | None = None
     ) -> PredictedStep[Tensor]:
-        """What the model expects of one step, with the noise of standard normal draws.
-
-        Without draws, (m, d_s), the mean path is followed.
-        """
-        inputs = torch.cat([states, actions], dim=1)
-        predicted = self.process.predict(inputs)
-        d_s = predicted.shape[1] - 1  # of the present
-        moved = predicted[:, :d_s]
-        if self.stiction is not None:
-            moved = moved * torch.from_numpy(self.stiction.moves(inputs.detach().numpy()))
-        reached = states[:, :d_s] + moved
-        if self.noise is not None and draws is not None:
-            reached = reached + self.noise.disturb(inputs, draws[:, :d_s])
-        if self.history is not None:
-            past = inputs[:, torch.from_numpy(self.history.copied)]
-            reached = torch.cat([reached, self.history.changed(reached, past)], dim=1)
-        after = self.bounds.project(reached)
-        out = self.bounds.out_of_support(reached)
-        if self.known_reward is None:
-            rewards = predicted[:, d_s].clamp(*self.reward_bounds)
-        else:
-            rewards = self.known_reward(states, actions, after)
-        if self.termination is None:
-            return PredictedStep(reached, after, rewards, torch.zeros_like(rewards), out, rewards)
-        terminated, final = self.termination.predict(after[:, :d_s])
-        is_known = self.known_reward is not None
-        expected = rewards if is_known else (1.0 - terminated) * rewards + final
-        return PredictedStep(reached, after, expected, terminated, out, rewards)
+        """`ArrayTransitionModel.step` of tensors."""
+        gusts = None if draws is None else draws.numpy()
+        found = self.arrays.step(states.numpy(), actions.numpy(), gusts)
+        return PredictedStep(*map(torch.from_numpy, found))
 
     @cached_property
     def arrays(self) -> "ArrayTransitionModel":
@@ -321,9 +293,7 @@ class ArrayTransitionModel:
             ~stops.numpy() / bounds.typical_step.numpy()
             for stops in (bounds.saturation.is_low, bounds.saturation.is_high)
         )
-        self._history = model.history
         self._copied = None if model.history is None else model.history.copied
-        self._reward_bounds, self._known_reward = model.reward_bounds, model.known_reward
         ends = model.termination
         self._termination = None if ends is None else _ArrayTermination(ends)
 
@@ -341,20 +311,19 @@ class ArrayTransitionModel:
         if self.noise is not None and draws is not None:
             gusts = torch.from_numpy(draws[:, :d_s])
             reached += self.noise.disturb(torch.from_numpy(inputs), gusts).numpy()
-        if self._history is not None:
-            past = self._history.changed(reached, inputs[:, self._copied])
+        if (history := self._model.history) is not None:
+            past = history.changed(reached, inputs[:, self._copied])
             reached = np.concatenate([reached, past], axis=1)
         after, out = self._projected(reached)
-        if self._known_reward is None:
-            low, high = self._reward_bounds
+        if (known := self._model.known_reward) is None:
+            low, high = self._model.reward_bounds
             rewards = np.minimum(np.maximum(predicted[:, d_s], low), high)
         else:
-            rewards = self._known_reward.of_arrays(states, actions, after)
+            rewards = known.of_arrays(states, actions, after)
         if self._termination is None:
             return PredictedStep(reached, after, rewards, np.zeros(len(rewards)), out, rewards)
         terminated, final = self._termination(after[:, :d_s])
-        is_known = self._known_reward is not None
-        expected = rewards if is_known else (1.0 - terminated) * rewards + final
+        expected = (1.0 - terminated) * rewards + final if known is None else rewards
         return PredictedStep(reached, after, expected, terminated, out, rewards)
 
     def follow(
@@ -378,7 +347,7 @@ class ArrayTransitionModel:
     def compiled(self) -> CompiledModel | None:
         """The same in compiled code; None where that cannot be had."""
         model, bounds = self._model, self._model.bounds
-        is_plain = self._known_reward is None and model.stiction is None
+        is_plain = model.known_reward is None and model.stiction is None
         if not is_plain or compiled_library() is None:
             return None
         fields, turned = process_fields(self._process.arrays()), model.process.angles
@@ -388,7 +357,7 @@ class ArrayTransitionModel:
             fields |= {"noise_centre": noise.centre, "noise_factor": 1.0 / noise.spread}
             fields |= {"log_std": noise.weights, "mixing": noise.factor}
             fields |= {"log_low": noise.limits[0], "log_high": noise.limits[1]}
-        if (past := self._history) is not None:
+        if (past := model.history) is not None:
             fields |= {"copied": self._copied, "n_copied": past.n_kept, "n_changes": past.n_changes}
         stops = bounds.saturation
         fields |= {"low": self._low, "high": self._high, "below": self._below, "above": self._above}
@@ -401,7 +370,12 @@ class ArrayTransitionModel:
         return CompiledModel(**fields)
 
     def _projected(self, reached: Array) -> tuple[Array, Array]:
-        """States within bounds, and the probability that they are out of support."""
+        """States within bounds, and the probability that no data tell what follows.
+
+            1 - exp(-1/2 sum_d (distance beyond the bounds / typical step)_d^2)
+
+        It is smooth, so that a gradient leads back.
+        """
         after = np.minimum(np.maximum(reached, self._low), self._high)
         beyond = reached - after
         out = np.zeros(len(reached))

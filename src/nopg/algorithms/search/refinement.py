@@ -83,7 +83,7 @@ def model_returns(
 
 def attainable_return(model: TransitionModel, gamma: float, weight: float = SEARCH_WEIGHT) -> float:
     """The most that rollouts can earn, less what regressions err by."""
-    most = model.best_value(gamma, discount_horizon(gamma, weight))
+    most = model.reward_limits[1] * (1.0 - gamma ** discount_horizon(gamma, weight)) / (1.0 - gamma)
     return most - 1e-4 * abs(most)
 
 
