@@ -79,7 +79,8 @@ def test_half_of_the_nearest_rows_decide() -> None:
     rng = np.random.default_rng(0)
     inputs = torch.from_numpy(rng.normal(size=(200, 3)) * (1.0, 10.0, 0.1))
     moved = torch.from_numpy(rng.normal(size=(200, 2)) * (1.0, 10.0)) * (inputs[:, :1] > 0.0)
-    found = Stiction.of(inputs, moved, 0.1)
+    columns = (inputs[:, :2], inputs[:, 2:], inputs[:, 0], inputs[:, :2] + moved)
+    found = Stiction.of(columns, 2, 0.1)
     unit = inputs.numpy().std(axis=0)
     hardly = (np.abs(moved.numpy()) / unit[:2]).max(axis=1) < 0.1
     for one in rng.normal(size=(50, 3)) * (1.0, 10.0, 0.1):

@@ -172,14 +172,10 @@ class StateBounds:
 
     def out_of_support_gradient(self, states: Tensor) -> Tensor:
         """d out_of_support / d states, (m, d_s)."""
-        beyond = self._beyond(states)
-        return torch.exp(-0.5 * beyond.square().sum(dim=1))[:, None] * beyond / self.typical_step
-
-    def _beyond(self, states: Tensor) -> Tensor:
-        """Signed distance in typical steps, 0 within bounds and at saturation."""
         below = (states - self.low).clamp_max(0.0) * ~self.saturation.is_low
         above = (states - self.high).clamp_min(0.0) * ~self.saturation.is_high
-        return (below + above) / self.typical_step
+        beyond = (below + above) / self.typical_step
+        return torch.exp(-0.5 * beyond.square().sum(dim=1))[:, None] * beyond / self.typical_step
 
 
 class RewardBounds(NamedTuple):

@@ -27,7 +27,6 @@ ERROR = 0.01
 where a smooth law holds, what is left gathers at the edges of the data, too."""
 BETTER = 5.0  # how much smaller errors must become within it
 BEST, MAX_ROWS = 0.9, 1_000_000  # quantile of the best rewards, of so many rows
-AT_ONCE = 2_048  # rows whose kernels are in memory at once
 
 Columns = Sequence[Tensor]
 
@@ -61,7 +60,7 @@ def within_breaks(
 def _squared_errors(model: TransitionModel, columns: Columns) -> np.ndarray:
     """Of each row, the mean over the states' columns in deviations of their steps."""
     targets = model.targets(columns)[:, :-1]
-    some = torch.split(torch.cat(list(columns[:2]), dim=1), AT_ONCE)
+    some = torch.split(torch.cat(list(columns[:2]), dim=1), 2_048)  # kernels of a million are large
     predicted = torch.cat(parallel_map(model.process.predict, some))[:, :-1]
     unit = targets.std(dim=0, correction=0).clamp_min(1e-300)
     return np.asarray(((targets - predicted) / unit).square().mean(dim=1))

@@ -120,9 +120,7 @@ def replayed(
             history=past,
         )
     held = _stiction(replace(chosen, noise=noise), some, others, deviation)
-    if held is not None:
-        inputs = torch.cat(list(columns[:2]), dim=1)
-        held = Stiction.of(inputs, whole.targets(columns)[:, :n_present], held.size)
+    held = held and Stiction.of(columns, n_present, held.size)
     if noise is not None:
         noise = noise.coloured(*(seen or _errors(whole, columns, is_new=False)))
     return limits, replace(whole, noise=noise, stiction=held)
@@ -132,10 +130,10 @@ def _stiction(
     model: TransitionModel, columns: Sequence[Tensor], others: Replays, deviation: Array
 ) -> Stiction | None:
     """That of `columns` with which replays of others go best; None if none is needed."""
-    inputs, moved = torch.cat(list(columns[:2]), dim=1), model.targets(columns)[:, : len(deviation)]
-    if (moved == 0.0).all(dim=1).double().mean() < SEEN:
+    stands = (columns[3] == columns[0])[:, : len(deviation)].all(dim=1)
+    if stands.double().mean() < SEEN:
         return None
-    choices = [None, *(Stiction.of(inputs, moved, size) for size in SIZES)]
+    choices = [None, *(Stiction.of(columns, len(deviation), size) for size in SIZES)]
     errors = [others.error(replace(model, stiction=one), deviation, NEGLIGIBLE) for one in choices]
     return choices[int(np.argmax(BETTER * np.array(errors) <= min(errors)))]
 

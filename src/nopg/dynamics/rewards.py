@@ -94,8 +94,7 @@ def _checked(function: Any, rows: list[Tensor]) -> Array:
         raise ConfigError(
             "`reward` must be finite, it is NaN or infinite for "
             f"{int((~np.isfinite(rewards)).sum())} of {n} logged steps, first of row "
-            f"{int(np.argmin(np.isfinite(rewards)))}; bound what it divides by or "
-            "takes a logarithm of."
+            f"{int(np.argmin(np.isfinite(rewards)))}; bound what it divides by."
         )
     if found.requires_grad:
         slopes = torch.autograd.grad(found.sum(), given, materialize_grads=True)

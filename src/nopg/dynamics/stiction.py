@@ -1,12 +1,12 @@
 """Stiction: where a machine stands still, whatever a smooth law says of it.
 
-Dry friction holds a joint or a valve under forces that would move it otherwise. A smooth regression
-takes them for forces that act a little, and falls within many steps where the machine stands. So
-where half of the rows that are most like a state and an action hardly moved, the mean does not
-move. Steps that are hardly any are those with which held-out episodes are replayed best, see
-`ensemble.py`; a log in which nothing ever stands is left alone.
+Dry friction holds a joint or a valve under forces that would move it otherwise, and a smooth
+regression falls within many steps where the machine stands. So where half of the rows that are most
+like a state and an action hardly moved, the mean does not move. Steps that are hardly any are those
+with which held-out episodes are replayed best, see `ensemble.py`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -30,15 +30,16 @@ class Stiction:
     stands: NDArray[np.bool_]  # (n,)
 
     @classmethod
-    def of(cls, inputs: Tensor, moved: Tensor, size: float) -> Self:
-        """Rows with inputs (n, d), which moved by (n, d_s) of the present."""
+    def of(cls, columns: Sequence[Tensor], n_present: int, size: float) -> Self:
+        """Of states, actions, rewards and next states, whose first columns are the present."""
         from scipy.spatial import cKDTree
 
-        unit = inputs.numpy().std(axis=0)
-        unit = np.where(unit > 1e-12, unit, 1.0)
-        step = np.abs(moved.numpy() / unit[: moved.shape[1]]).max(axis=1)
+        states, actions, _, reached = (column.numpy() for column in columns[:4])
+        inputs = np.concatenate([states, actions], axis=1)
+        unit = np.where(inputs.std(axis=0) > 1e-12, inputs.std(axis=0), 1.0)
+        step = np.abs((reached - states) / unit[: states.shape[1]])[:, :n_present].max(axis=1)
         every = -(-len(step) // N_ROWS)  # rounded up
-        return cls(size, unit, cKDTree((inputs.numpy() / unit)[::every]), (step < size)[::every])
+        return cls(size, unit, cKDTree((inputs / unit)[::every]), (step < size)[::every])
 
     def moves(self, inputs: Array) -> Array:
         """1 of inputs (m, d) that move, 0 of those that stand, (m, 1)."""

@@ -47,8 +47,7 @@ class TerminationModel:
         return cls(points, ended, paid, unit, width)
 
     def gradients(self, states: Tensor) -> tuple[Tensor, Tensor]:
-        """Of the probability and of what an end pays, by the state, (m, d_s) each."""
-        # Covariances under the weights.
+        """Of the probability and what an end pays: covariances under the weights, (m, d_s) each."""
         distance = torch.cdist(states / self.unit, self.points) / self.width
         weights, found = torch.softmax(-0.5 * distance.square(), dim=1), []
         for values in (self.is_terminal, self.rewards):

@@ -108,10 +108,9 @@ class TransitionModel:
     ) -> "TransitionModel":
         """Learn from n transitions, all float64; labels as one-hot actions.
 
-        `like` is a model of more data of the same system: its bounds, its noise, its known reward,
-        its angles and what hardly moves hold here too, and its hyperparameters are a good start;
-        without one, those of `initial` are. The data say which angles the reward depends on, if
-        nobody else does.
+        `like` is a model of more data of the same system: its bounds, noise, known reward, angles
+        and what hardly moves hold here too, and its hyperparameters are a good start; without one,
+        those of `initial` are. If nobody else says which angles rewards depend on, the data do.
         """
         inputs = torch.cat([states, actions], dim=1)
         n_present = states.shape[1] - (0 if history is None else history.n_kept)
@@ -153,11 +152,11 @@ class TransitionModel:
             x, y = x[::every], y[::every]
             errors = process.noise_errors(x, y)[:, :n_present]
             noise = ProcessNoise.fit(x, errors, y[:, :n_present].std(dim=0, correction=0))
-        stiction = None if like is None else like.stiction
-        if stiction is not None:
-            stiction = Stiction.of(inputs, targets[:, :n_present], stiction.size)
-        more = (noise, history, known_reward, stiction)
-        return cls(process, bounds, seen, believed, termination, *more)
+        found = cls(process, bounds, seen, believed, termination, noise, history, known_reward)
+        if like is None or like.stiction is None:
+            return found
+        columns = (states, actions, rewards, next_states)
+        return replace(found, stiction=Stiction.of(columns, n_present, like.stiction.size))
 
     @property
     def reward_limits(self) -> tuple[float, float]:
@@ -276,11 +275,10 @@ def regression_actions(data: Dataset) -> Tensor:
 
 
 class ArrayTransitionModel:
-    """`TransitionModel.step`, to rounding, in a tenth of the time for a few states.
+    """Steps of a model, of its mean or of draws.
 
-    A rollout takes one step after another, a handful of states at a time, and there calls cost more
-    than arithmetic. Everything that does not change is multiplied out beforehand, so that a step is
-    a few products of small matrices.
+    A rollout takes one after another, a handful of states at a time, and there calls cost more than
+    arithmetic. What does not change is multiplied out beforehand: few products are left.
     """
 
     def __init__(self, model: TransitionModel, process: "ArrayProcess | None" = None) -> None:
@@ -370,12 +368,8 @@ class ArrayTransitionModel:
         return CompiledModel(**fields)
 
     def _projected(self, reached: Array) -> tuple[Array, Array]:
-        """States within bounds, and the probability that no data tell what follows.
-
-            1 - exp(-1/2 sum_d (distance beyond the bounds / typical step)_d^2)
-
-        It is smooth, so that a gradient leads back.
-        """
+        """States within bounds, and the probability that no data tell what follows."""
+        # 1 - exp(-1/2 sum_d (distance beyond the bounds / typical step)_d^2): slopes lead back.
         after = np.minimum(np.maximum(reached, self._low), self._high)
         beyond = reached - after
         out = np.zeros(len(reached))

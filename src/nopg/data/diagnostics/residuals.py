@@ -164,8 +164,7 @@ def residuals(sequences: Sequences, lag: int, least: float) -> Iterator[Residual
         errors, is_known = _held_out(process, inputs, targets, folds, generator)
         calm = without_far(errors, _JOLT)
         if _RARE[0] < np.mean(calm != errors) < _RARE[1]:
-            # A meal, a door: what happens now and then hides what always does. Without it once
-            # more, as if these errors had been no larger than others (Huber 1964).
+            # What happens now and then, a meal, a door, hides what always does (Huber 1964).
             targets = targets - errors + calm
             process = GaussianRegression.fit(inputs[some], targets[some])
             errors, is_known = _held_out(process, inputs, targets, folds, generator)
