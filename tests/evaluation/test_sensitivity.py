@@ -13,6 +13,7 @@ from nopg.dynamics.gaussian_process import GaussianProcess
 from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.transition_model import TransitionModel
 from nopg.evaluation.suggest import path_places
+from tests.dynamics import reference
 from tests.evaluation.test_suggest import GAMMA, STARTS, model_of, push, spring
 
 
@@ -25,7 +26,7 @@ def expected(model: TransitionModel, starts: np.ndarray) -> float:
     draws = noise_draws(n_steps, n_paths, d_s, generator, model.noise)
     for t in range(n_steps):
         actions = push(starts.shape[1]).outputs(here)[0].detach()
-        step = model.step(here, actions, torch.from_numpy(draws[t]))
+        step = reference.step(model, here, actions, torch.from_numpy(draws[t]))
         total += GAMMA**t * float((alive * step.rewards).mean())
         here, alive = step.next_states, alive * (1.0 - step.terminated)
     return total

@@ -45,6 +45,7 @@ class Known:
         self.move, self.earn = move, earn
         self.end = end or (lambda s, a: torch.zeros(len(s)).double())
         self.leave = leave or (lambda s, a: torch.zeros(len(s)).double())
+        self.arrays: Any = self
 
     def step(
         self, states: torch.Tensor, actions: torch.Tensor, draws: torch.Tensor | None = None
@@ -281,7 +282,7 @@ def test_plans_along_paths_find_a_place_that_others_pass_by() -> None:
         return torch.cat([states[:, :1] + 0.15 * actions, states[:, 1:]], dim=1)
 
     known: Any = Known(move, pay)
-    known.arrays = SimpleNamespace(step=lambda s, a: step_of(known, s, a))
+    known.arrays = SimpleNamespace(step=lambda s, a: step_of(known, s, a), follow=known.follow)
     rng = np.random.default_rng(0)
     states, actions = rng.uniform(-1.0, 1.0, (1000, 5)), rng.uniform(-1.0, 1.0, (1000, 1))
     data = Dataset(states, actions, states[:, 0], states, np.zeros(1000, dtype=bool))

@@ -327,8 +327,8 @@ def _require_known(common: dict[str, Any], n_updates: int, n_refining: int) -> N
     if not isinstance(common["policy"], str):
         raise ConfigError(
             '`policy` must be "deterministic", "stochastic" or "discrete", since each candidate '
-            f"starts from one of its own, got a {type(common['policy']).__name__}; train a module "
-            "with NOPG(policy=...).fit(data)."
+            f"starts from a policy of its own, got a {type(common['policy']).__name__}; train a "
+            "module with NOPG(policy=...).fit(data)."
         )
     place = (common.get("device", "cpu"), common.get("dtype", "float64"))
     if place != ("cpu", "float64"):
