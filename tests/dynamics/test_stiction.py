@@ -88,6 +88,8 @@ def test_half_of_the_nearest_rows_decide() -> None:
         wanted = hardly[np.argsort(distance)[:N_NEAR]].sum() < 0.5 * N_NEAR
         assert found.moves(one[None]).item() == wanted
     assert found.moves(inputs.numpy()[:0]).shape == (0, 1)
+    ran_off = np.array([[np.nan, 0.0, 0.0], [np.inf, 0.0, -np.inf], [1e300, 1.0, 0.0]])
+    assert found.moves(ran_off).shape == (3, 1)
 
 
 def test_what_stands_has_no_slopes(models: tuple[TransitionModel, ...]) -> None:

@@ -323,7 +323,7 @@ static double terminate(const Model *m, const double *state, double *scores, int
     EACH top.of[p] = choose(e.of[p] > top.of[p], e.of[p], top.of[p]);
   }
   double most = largest(top);
-  if (n_ending < n && most_ending < most - NEAR) {
+  if (n_ending < n && most > most_ending + NEAR) { /* as above, to the last bit */
     for (*beside = n_ending; largest(load(scores + *beside)) < most;) *beside += LANES;
     return most;
   }

@@ -17,6 +17,7 @@ from torch import Tensor
 from nopg.policies.arrays import Array
 
 N_NEAR, N_ROWS = 10, 4_000  # rows like a state and an action, of so many at most
+AWAY = 1e9  # deviations from which on it is the same how far
 SIZES = (0.01, 0.02, 0.05, 0.1, 0.2)  # steps that may be hardly any, in deviations of the states
 
 
@@ -43,5 +44,7 @@ class Stiction:
 
     def moves(self, inputs: Array) -> Array:
         """1 of inputs (m, d) that move, 0 of those that stand, (m, 1)."""
-        near = self.rows.query(inputs / self.unit, range(1, min(N_NEAR, self.rows.n) + 1))[1]
+        # Paths that run off are told by what they earn: here they only have to be somewhere.
+        places = np.clip(np.nan_to_num(inputs / self.unit), -AWAY, AWAY)
+        near = self.rows.query(places, range(1, min(N_NEAR, self.rows.n) + 1))[1]
         return np.asarray(self.stands[near].mean(axis=1, keepdims=True) < 0.5, dtype=np.float64)

@@ -1,5 +1,5 @@
-/* Steps of Adam on the error of a perceptron, all in one call: what `Student.error` and
- * `Adam.step` do in turn, thousands of times.
+/* Steps of Adam on the error of a perceptron, all in one call: what `Lesson.learn` does with
+ * torch, thousands of times.
  *
  * Rows of a batch are taken PART at a time by a team of threads, and what the parts say is
  * added up in their order: the digits do not depend on the number of threads. Layers are as

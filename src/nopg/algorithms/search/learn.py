@@ -142,13 +142,8 @@ def learn(
     far = discount_of(data)
     gamma = common["gamma"] = far if gamma is None else gamma
     config = NOPG(seed=seed, **common).config
-    sources = (
-        "dynamics/rollout.c",
-        "algorithms.search/distil.c",
-        "bellman/rows.c",
-        "linalg/solve.c",
-    )
-    compile_ahead(*sources)
+    compile_ahead("dynamics/rollout.c", "algorithms.search/distil.c")
+    compile_ahead("bellman/rows.c", "linalg/solve.c")
     space = action_space_of(data, action_space)
     known_reward = None
     if reward is not None:
