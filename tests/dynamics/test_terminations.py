@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
 from nopg.dynamics.terminations import MAX_POINTS, TerminationModel
@@ -57,6 +58,14 @@ def test_nothing_ends_short_of_a_limit_where_nobody_was_seen() -> None:
 def test_two_ends_are_no_limit() -> None:
     assert asked(edge(2), 0.1, -0.05)[0] < 0.05
     assert asked(edge(3), 0.1, -0.05)[0] > 0.95
+
+
+def test_what_a_single_end_suggests_is_kept_for_doubt() -> None:
+    """A sharper model has the limit that one fall suggests, anywhere along the edge."""
+    assert asked(edge(1), 0.1, -0.05)[0] < 0.05
+    assert asked(edge(1).sharper(), 0.1, -0.05) == pytest.approx((1.0, FALL), rel=0.05)
+    assert asked(edge(1).sharper(), 0.1, 0.06)[0] < 0.05
+    assert len(edge(12, has_hole=True).sharper().points) == 412  # beyond nothing, no limit
 
 
 def test_ends_in_the_middle_stay_there() -> None:

@@ -49,11 +49,11 @@ def test_a_part_that_holds_all_of_a_place_does_not_count() -> None:
 
 
 def test_drawn_models_and_left_out_parts_add_up_and_gaps_are_the_least() -> None:
-    drawn, left_out = np.full((9, 1), 0.9), np.array([[-1.0], [0.0], [1.0]])
+    drawn, left_out = np.full((9, 1), 0.9), np.array([[-1.0], [0.0], [1.0], [0.5]])
     spread = Spread(drawn, 1.0, np.zeros(1), left_out)
     expected = np.sqrt(0.9**2 + jackknife_std(left_out) ** 2)
     assert spread.std == pytest.approx(expected)
-    width = stats.t.ppf(0.975, 8)
+    width = stats.t.ppf(0.975, 2)  # of the three squares that count of those left out
     low, high = spread.ends(np.zeros(1), 0.95)
     assert high == pytest.approx(width * expected)
     assert low == pytest.approx(-high)

@@ -1,6 +1,6 @@
 """How episodes terminate in a learned model, and what a termination is worth."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -9,6 +9,7 @@ from torch import Tensor
 
 MAX_POINTS = 1024  # next states that the probability of a termination rests on
 MANY = 3  # ends beyond all other states that make a limit
+SHARPER = 4.0  # how much narrower a kernel is made, to see its blur
 BORDER = 6.0  # kernel widths from a limit, within which states are mirrored at it
 
 
@@ -21,6 +22,8 @@ class TerminationModel:
     rewards: Tensor  # what that termination was worth, 0 for the others, (m,)
     unit: Tensor  # standard deviation of each dimension, (d_s,)
     width: float  # of the kernel, in these units
+    # Points, ends and rewards beyond limits that too few ends were seen at to be believed.
+    doubtful: tuple[Tensor, Tensor, Tensor]
 
     @classmethod
     def fit(
@@ -42,9 +45,16 @@ class TerminationModel:
         paid = ended * rewards[order]
         near = torch.cdist(points[-500:], points).topk(min(3, len(points)), largest=False)
         width = float(near.values[:, -1].median()) + 1e-6
-        mirrored = _mirrored(points, ended, paid, next_states[~is_terminal] / unit, BORDER * width)
-        points, ended, paid = map(torch.cat, zip((points, ended, paid), *mirrored, strict=True))
-        return cls(points, ended, paid, unit, width)
+        seen = (points, ended, paid)
+        rest = (next_states[~is_terminal] / unit, BORDER * width)
+        points, ended, paid = _mirrored(*seen, *rest, MANY)
+        return cls(points, ended, paid, unit, width, _mirrored(*seen, *rest, 1))
+
+    def sharper(self) -> Self:
+        """Another that the data allow: less blur, and limits where a single end suggests them."""
+        points, ended, paid = self.doubtful
+        width = self.width / SHARPER
+        return replace(self, points=points, is_terminal=ended, rewards=paid, width=width)
 
     def gradients(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """Of the probability and what an end pays: covariances under the weights, (m, d_s) each."""
@@ -74,22 +84,22 @@ def continuing_rewards(inputs: Tensor, rewards: Tensor, terminations: Tensor) ->
 
 
 def _mirrored(
-    points: Tensor, ended: Tensor, paid: Tensor, every: Tensor, border: float
-) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """Mirror images of points near limits that end an episode, on their other side."""
-    # Most ends are limits of one column: a pole that leans too far, an edge, a goal. If
-    # ends were seen beyond all that any other state has in a column, the limit holds
+    points: Tensor, ended: Tensor, paid: Tensor, every: Tensor, border: float, many: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The same and mirror images of points near limits, on their other side."""
+    # Most ends are limits of one column: a pole that leans too far, an edge, a goal. If so
+    # `many` ends were seen beyond all that any other state has in a column, the limit holds
     # wherever the other columns are: beyond it also where nobody has crossed it yet,
     # and not before it, also where nobody was seen short of it. `every` state that did
     # not end is asked, not only those among the points. Each limit has on either side
     # points, whether they end an episode, and what it pays to end there.
-    is_end, found = ended > 0.0, []
+    is_end, found = ended > 0.0, [(points, ended, paid)]
     outer: list[tuple[int, float, Tensor, Tensor]] = []
     for j in range(points.shape[1] if len(every) else 0):
         for sign in (1.0, -1.0):
             side, far = sign * points[:, j], (sign * every[:, j]).max()
             crossed = is_end & (side > far)
-            if int(crossed.sum()) >= MANY:
+            if int(crossed.sum()) >= many:
                 limit = 0.5 * (far + side[crossed].min())
                 outer.append((j, sign, limit, crossed))
     is_beyond = sum(crossed.long() for *_, crossed in outer)
@@ -101,7 +111,8 @@ def _mirrored(
             images[:, j] = 2.0 * sign * limit - images[:, j]
             ends = (~is_end[which & (depth < border)]).to(ended)
             found.append((images, ends, ends * paid[crossed].mean()))
-    return found
+    points, ended, paid = map(torch.cat, zip(*found, strict=True))
+    return points, ended, paid
 
 
 def _informative(points: Tensor, is_terminal: Tensor, names: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from nopg.data.dataset import Dataset
 from nopg.dynamics.replays import Windows, consecutive
 from nopg.errors import DataError
 from nopg.evaluation.intervals import Spread
-from nopg.evaluation.model import N_DRAWS, ModelEvaluator, Returns, mean_and_spread
+from nopg.evaluation.model import ModelEvaluator, Returns, mean_and_spread
 from nopg.policies.arrays import Actor, Array
 
 MANY = 64  # recorded episodes that are compared with, at most
@@ -97,8 +97,8 @@ def compared_with_log(
     chance = each.std(ddof=1) if n > 1 else ours.runs.std()
     errors = np.hypot(spread.errors, chance / np.sqrt(n))
     # A few episodes tell little of how much they differ (Welch and Satterthwaite).
-    parts, n_draws = np.array([spread.std[0], chance / np.sqrt(n)]) ** 2, 2 * N_DRAWS
-    counts = np.array([n_draws, n if n > 1 else n_draws]) - 1.0
+    parts = np.array([spread.std[0], chance / np.sqrt(n)]) ** 2
+    counts = np.array([spread.degrees, n - 1.0 if n > 1 else spread.degrees])
     freedom = parts.sum() ** 2 / max(float((parts**2 / counts).sum()), 1e-300)
     spread = replace(spread, errors=errors, freedom=max(float(freedom), 1.0))
     values = (float(ours.runs.mean()), float(earned.mean()))

@@ -143,7 +143,7 @@ class Spread:
     # Answers in models without a part of the data each, (K, m); None if nobody asked.
     left_out: Array | None = None
     gaps: Array | None = None  # answers in models with wider gaps, (K, m)
-    freedom: float = 0.0  # degrees of freedom; 0 for those of the drawn models
+    freedom: float = 0.0  # degrees of freedom; 0 for those of the models
 
     @property
     def std(self) -> Array:
@@ -152,7 +152,7 @@ class Spread:
 
     def ends(self, value: Array, level: float) -> tuple[Array, Array]:
         """Lower and upper end, of Student's distribution with a side each."""
-        width = stdtrit(self._freedom, 0.5 + 0.5 * level)
+        width = stdtrit(self.degrees, 0.5 + 0.5 * level)
         below, above = self._sides
         return value - width * below, value + width * above
 
@@ -160,11 +160,15 @@ class Spread:
         """How likely the truth lies below a limit, (m,)."""
         below, above = self._sides
         std = np.maximum(np.where(value > limit, below, above), 1e-300)
-        return np.asarray(stdtr(self._freedom, (limit - value) / std))
+        return np.asarray(stdtr(self.degrees, (limit - value) / std))
 
     @property
-    def _freedom(self) -> float:
-        return self.freedom or len(self.deviations) - 1.0
+    def degrees(self) -> float:
+        """Degrees of freedom: of the fewer squares that tell how far answers differ."""
+        found = len(self.deviations)
+        if self.left_out is not None and len(self.left_out) > 2:  # the largest does not count
+            found = min(found, len(self.left_out) - 1)
+        return self.freedom or found - 1.0
 
     def _with_others(self, drawn: Array) -> Array:
         """What else lack of data leaves open, beside what drawn models say, (m,)."""

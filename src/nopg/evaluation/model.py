@@ -49,7 +49,6 @@ from nopg.randomness import Seed
 N_DRAWS = 8  # models drawn from the posterior of each of the two
 FEW_STARTS, FEW_PATHS = 4, 2  # of rollouts in drawn models, and paths of each in noise
 MANY_STARTS = 500  # starts that a mean is taken over; of more it is that of a sample
-SHARPER = 4.0  # how much narrower a termination kernel is made, to see its blur
 LITTLE = 5e-4  # standard error that does not matter, as a share of what returns can be
 UNSEEN_REWARD_STD = 0.5
 """Standard deviation of a predicted reward beyond those seen, as a share of what it
@@ -63,8 +62,8 @@ class Returns(NamedTuple):
     deviations: Array  # (S, m), of drawn models; (S, 1) of their mean over states
     left_out: Array  # (K, m), in models without a part of the data each; or (K, 1)
     gaps: Array  # the same with wider gaps between the rows; none if these have order
-    # What sharper ends make of it, how far rewards beyond those seen may be off, a last step more
-    # or less, and starts that were left out, (3, m), or (3, 1) and (4, 1).
+    # How far rewards beyond those seen may be off, a last step more or less; of a mean also what
+    # sharper ends make of it, and starts that were left out: (2, m), or (3, 1) and (4, 1).
     errors: Array
     unknown: float  # share of the discounted future that is out of support
     runaway: float = 0.0  # share of the paths that leave the data for good
@@ -130,7 +129,8 @@ class ModelEvaluator:
         runs, unknown = self._runs(actor, states, None)
         deviations, left_out, gaps, errors = self._deviations(actor, states, None)
         noise = runs.std(axis=1)
-        chance = _total(noise / np.sqrt(runs.shape[1]), *errors)
+        blur = self._blur(actor, states, None, runs)
+        chance = _total(noise / np.sqrt(runs.shape[1]), blur, *errors)
         spread = Spread(deviations, self.scale, chance, left_out, gaps)
         why = unknown_reason(unknown, self._runaway(actor, states, unknown), level)
         return self._estimate(runs.mean(axis=1), noise, spread, why, level)
@@ -149,6 +149,8 @@ class ModelEvaluator:
         found = self._deviations(actor, starts[some], few, beyond)
         runs, unknown = self._runs(actor, starts[many], most, beyond)
         drawn, left_out, gaps, errors = (part.mean(axis=1, keepdims=True) for part in found)
+        blur = self._blur(actor, starts[many], most, runs, beyond).mean()
+        errors = np.concatenate([errors, [[blur]]])
         if len(many) < len(starts):
             errors = np.concatenate([errors, [[runs.mean(axis=1).std() / np.sqrt(len(many))]]])
         runaway = 0.0 if lengths is not None else self._runaway(actor, starts[many], unknown)
@@ -208,16 +210,36 @@ class ModelEvaluator:
         return high + (low - high) * (np.arange(N_DRAWS)[:, None] + 0.5) / N_DRAWS
 
     def _runs(
-        self, actor: Actor, states: Array, lengths: Array | None, beyond: float | None = None
+        self,
+        actor: Actor,
+        states: Array,
+        lengths: Array | None,
+        beyond: float | None = None,
+        is_sharp: bool = False,
     ) -> tuple[Array, float]:
         """Returns of every path from m states, (m, G), and the share out of support."""
         paths, until = self._paths(states, lengths, NEGLIGIBLE)
         rest = (actor, paths, self.gamma, NEGLIGIBLE, until)
-        found = [known_return(model, *rest) for model in self._arrays]
+        models = self._sharper if is_sharp else self._arrays
+        found = [known_return(model, *rest) for model in models]
         earned, unknown = (np.mean(part, axis=0) for part in zip(*found, strict=True))
         every = earned + self._worth(beyond).mean() * unknown  # (m G,)
         total = 1.0 if until is None else 1.0 - float((self.gamma**until).mean())
         return every.reshape(len(states), -1), float(unknown.mean()) * (1.0 - self.gamma) / total
+
+    def _blur(
+        self,
+        actor: Actor,
+        states: Array,
+        lengths: Array | None,
+        runs: Array,
+        beyond: float | None = None,
+    ) -> Array:
+        """What other ends, which the data allow as well, make of returns from m states, (m,)."""
+        if not self._sharper:
+            return np.zeros(len(states))
+        sharp, _ = self._runs(actor, states, lengths, beyond, is_sharp=True)
+        return np.asarray((sharp - runs).mean(axis=1))
 
     def _runaway(self, actor: Actor, states: Array, unknown: float) -> float:
         """Share of the paths that leave the data for good, if any leave them at all."""
@@ -241,9 +263,8 @@ class ModelEvaluator:
     ) -> tuple[Array, Array, Array, Array]:
         """Returns in drawn models less those in the two, (S, m)."""
         # And those in models without a part of the data each, (K, m), and with gaps. And what else
-        # they may be off by, (3, m): the difference that sharper ends make, how far rewards beyond
-        # those seen may be off, and a last step more or less. What is out of support earns one
-        # level of reward in each drawn model.
+        # they may be off by, (2, m): rewards beyond those seen, and a last step more or less. What
+        # is out of support earns one level of reward in each drawn model.
         paths, until = self._paths(states, lengths, SHORT, FEW_PATHS)
 
         def ask(model: Steps, some: NoisyPaths, until: Array | None) -> Any:
@@ -266,15 +287,11 @@ class ModelEvaluator:
             return np.array(means).reshape(-1, len(states))
 
         limits, (model, _) = self.models[0].reward_limits, self._arrays
-        errors = np.zeros((3, len(states)))
+        errors = np.zeros((2, len(states)))
         exceeded, last = reward_beyond(model, actor, paths, limits, self.gamma, until)
         if self.models[0].known_reward is None:  # a function is right beyond, too
-            errors[1] = UNSEEN_REWARD_STD * paths.means(exceeded)
-        errors[2] = paths.means(last)
-        if self._sharper:
-            found = [ask(model, paths, until) for model in self._sharper]
-            sharp = np.mean([earned + middle * left for earned, left in found], axis=0)
-            errors[0] = paths.means(sharp - value)
+            errors[0] = UNSEEN_REWARD_STD * paths.means(exceeded)
+        errors[1] = paths.means(last)
         without = self._as_of_all(earned_in_each(self._left_out))
         return paths.means(drawn - value), without, earned_in_each(self._gaps), errors
 
@@ -312,10 +329,10 @@ class ModelEvaluator:
     @cached_property
     def _sharper(self) -> tuple[ArrayTransitionModel, ...]:
         """The models with less blur about where and how tasks end; none without ends."""
-        # A termination model blurs over as much as data are apart, and the difference shows what
-        # that does to a return.
+        # A termination model blurs over as much as data are apart, and believes in no limit that
+        # one or two ends suggest; the difference shows what that does to a return.
         known = [(one, one.termination) for one in self.models]
-        pairs = [(one, replace(e, width=e.width / SHARPER)) for one, e in known if e is not None]
+        pairs = [(one, e.sharper()) for one, e in known if e is not None]
         return tuple(ArrayTransitionModel(replace(one, termination=e)) for one, e in pairs)
 
     def _as_of_all(self, left_out: Array) -> Array:
