@@ -93,6 +93,7 @@ class StateBounds:
     saturation: Saturation  # which of these bounds stop states
     angles: tuple[tuple[int, int], ...]  # pairs of columns that are cosine and sine
     typical_step: Tensor  # root mean square of the steps seen, (d_s,)
+    is_switch: Tensor  # which dimensions have two values, one of them seldom, (d_s,)
 
     @classmethod
     def of(
@@ -112,11 +113,13 @@ class StateBounds:
         # What hardly moves says nothing about how fast it may.
         step = torch.where(step <= 1e-9 * both.abs().amax(dim=0), torch.ones_like(step), step)
         low, high = both.amin(dim=0), both.amax(dim=0)
+        is_switch = ((both == low) | (both == high)).all(dim=0)
+        is_switch &= saturation.is_low | saturation.is_high
         margin = MARGIN * (high - low)
-        margin[is_past] = torch.inf
+        margin[is_past], margin[is_switch] = torch.inf, 0.0
         low = torch.where(saturation.is_low, low, low - margin)
         high = torch.where(saturation.is_high, high, high + margin)
-        return cls(low, high, saturation, angles, step), is_saturated
+        return cls(low, high, saturation, angles, step, is_switch), is_saturated
 
     def clip(self, states: Tensor) -> Tensor:
         """States within the bounds, with what saturation sets, (m, d_s)."""
@@ -156,7 +159,16 @@ class StateBounds:
 
     def are_beyond(self, states: Tensor) -> Tensor:
         """Which states lie where the model ends, at a break of the law, (m,)."""
-        return ((states < self.low) | (states > self.high)).any(dim=1)
+        return ((states < self.low) | (states > self.high)).any(dim=1) | self.are_switched(states)
+
+    def are_switched(self, states: Tensor) -> Tensor:
+        """In which a switch is on that seldom is, as that of a leg on the ground, (m,)."""
+        return (states != self.switched_off(states)).any(dim=1)
+
+    def switched_off(self, states: Tensor) -> Tensor:
+        """States with every switch as it mostly is, (m, d_s)."""
+        usual = torch.where(self.saturation.is_high, self.low, self.high)
+        return torch.where(self.is_switch, usual, states)
 
     def opened(self) -> "StateBounds":
         """The same without any bound but those that stop states."""

@@ -126,8 +126,9 @@ class TransitionModel:
         else:
             bounds, seen, believed = like.bounds, like.rewards, like.reward_bounds
             is_saturated = bounds.are_left_out(next_states)
-        # What is paid where motion is stopped is learned as all rewards are.
-        inside = ~bounds.are_beyond(next_states)
+        # What is paid where motion is stopped is learned as all rewards are; but where a switch is
+        # on, as where legs touch the ground, another law holds, and says nothing about this one.
+        inside = ~(bounds.are_beyond(next_states) | bounds.are_switched(states))
         if like is not None:
             angles = like.process.angles
         elif angles is None:
@@ -143,8 +144,6 @@ class TransitionModel:
             is_free=~is_saturated[inside],
             angles=angles,
         )
-        ends = (next_states[:, :n_present], rewards, terminations)
-        termination = TerminationModel.fit(*ends, generator)
         noise = None if like is None else like.noise
         if like is None:
             x, y = inputs[~is_saturated], targets[~is_saturated]
@@ -152,7 +151,9 @@ class TransitionModel:
             x, y = x[::every], y[::every]
             errors = process.noise_errors(x, y)[:, :n_present]
             noise = ProcessNoise.fit(x, errors, y[:, :n_present].std(dim=0, correction=0))
-        found = cls(process, bounds, seen, believed, termination, noise, history, known_reward)
+        found = cls(process, bounds, seen, believed, None, noise, history, known_reward)
+        ends = (found._followed(states, actions, next_states), rewards, terminations)
+        found = replace(found, termination=TerminationModel.fit(*ends, generator))
         if like is None or like.stiction is None:
             return found
         columns = (states, actions, rewards, next_states)
@@ -231,18 +232,28 @@ class TransitionModel:
         if self.known_reward is None:
             targets[:, d_s] = continuing_rewards(inputs, rewards, ended)
         keeps = [torch.from_numpy(parts != name) for name in np.unique(parts)]
-        inside = ~self.bounds.are_beyond(following)
+        inside = ~(self.bounds.are_beyond(following) | self.bounds.are_switched(states))
         free = ~self.bounds.are_left_out(following)[inside]
         processes = self.process.without_each(
             inputs[inside], targets[inside], [keep[inside] for keep in keeps], [d_s], free
         )
-        found = []
+        found, reached = [], self._followed(states, actions, following)
         for keep, process in zip(keeps, processes, strict=True):
-            seen = (following[keep, :d_s], rewards[keep], ended[keep])
+            seen = (reached[keep], rewards[keep], ended[keep])
             # Where a task ends is known even if it was seen to end only once.
             ends = TerminationModel.fit(*seen, np.random.default_rng(0)) or self.termination
             found.append(replace(self, process=process, termination=ends))
         return found
+
+    def _followed(self, states: Tensor, actions: Tensor, next_states: Tensor) -> Tensor:
+        """Next states of a log, of impacts where free motion alone would have led, (n, d)."""
+        # The model knows nothing else: it never is where an impact has ended an episode.
+        is_on = self.bounds.are_switched(states) | self.bounds.are_switched(next_states)
+        found = next_states.clone()
+        if bool(is_on.any()):
+            before = self.bounds.switched_off(states[is_on])
+            found[is_on] = self.step(before, actions[is_on]).next_states
+        return found[:, : self.process.linear.shape[1] - 1]
 
     def targets(self, columns: Sequence[Tensor]) -> Tensor:
         """What the regression is of in rows of a log, (n, d + 1); a known reward is 0.
