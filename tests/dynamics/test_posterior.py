@@ -139,3 +139,24 @@ def test_linear_means_below_a_kernel_are_open_as_far_as_noise_leaves_them(amplit
     open_ = noise**2 * torch.linalg.inv(design.T @ design)
     expected = float((by_kernel + left @ open_ @ left.T).sqrt())
     assert found.reached.std() == pytest.approx(expected, rel=0.15)
+
+
+def test_columns_that_are_bound_to_each_other_do_not_carry_draws_away() -> None:
+    """A place, its last change and a speed that says the same: the log never tells them apart."""
+    rng = np.random.default_rng(0)
+    place, speed, rows = 0.0, 0.0, []
+    for push in rng.uniform(-1.0, 1.0, 400):
+        before = (place, speed, 0.25 * speed)
+        speed = 0.8 * speed + 0.2 * push + 0.02 * rng.standard_normal()
+        place += 0.25 * speed
+        rows.append((*before, push, place, speed, 0.25 * speed))
+    table = torch.tensor(rows).double()
+    none = torch.zeros(400).double()
+    log = (table[:, :3], table[:, 3:4], none, table[:, 4:], none)
+    model = TransitionModel.fit(*log, generator=np.random.default_rng(0))
+    steps = drawn_models(model, log, 50, np.random.default_rng(1))
+    # A little off the plane on which all rows lie: slopes across it would carry it away.
+    beside = np.tile(table[200, :3].numpy(), (50, 1))
+    beside[:, 2] += 1e-3
+    found = steps.step(beside, np.tile(table[200, 3:4].numpy(), (50, 1))).reached
+    assert np.abs(found - table[200, 4:].numpy()).max() < 0.1

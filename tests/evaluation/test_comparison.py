@@ -145,10 +145,10 @@ def test_better_than_the_best_that_is_possible_is_better(policy: nopg.FittedPoli
     assert found.probability_worse < 0.05
     assert found.low > 0.0
 
-    def runs_away_later(levels: np.ndarray) -> np.ndarray:
-        return np.where(np.abs(levels) < 0.2, 8.0, -2.0 * levels)
+    def is_gone_at_once(levels: np.ndarray) -> np.ndarray:
+        return np.where(np.abs(levels) < 4.0, 60.0, 0.0)
 
-    assert not policy.compare(runs_away_later).known
+    assert not policy.compare(is_gone_at_once).known
 
 
 def test_rewards_beyond_those_seen_widen_the_interval(policy: nopg.FittedPolicy) -> None:

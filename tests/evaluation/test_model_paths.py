@@ -131,3 +131,29 @@ def test_a_mean_is_unknown_where_a_rare_run_leaves_for_good() -> None:
             assert evaluator.mean_return(Regulator(reach), start).unknown < 0.05
             assert true < answer.value[0] - 2.0
             assert "leaves the data for good" in answer.reason
+
+
+def test_gusts_beyond_the_log_and_back_are_no_unknown_future() -> None:
+    """A measured disturbance, of 300 rows: paths of 500 steps go further than these."""
+    rng = np.random.default_rng(0)
+    now, rows = 0.0, []
+    for push in rng.uniform(-1.0, 1.0, (300, 1)):
+        following = 0.8 * now + SIGMA * rng.standard_normal()
+        rows.append(([now], push, -(now**2), [following]))
+        now = following
+    s, a, r, after = (np.array(column) for column in zip(*rows, strict=True))
+    data = nopg.Dataset(s, a, r, after, np.zeros(300, dtype=bool))
+    evaluator = ModelEvaluator(data, 0.99, Seed(0))
+    assert evaluator.models[0].noise is not None
+    reach = np.abs(s).max()
+    paths = [one.outcome.next_states for one in evaluator._paths(s[:4], None, 0.05)[0].steps(
+        evaluator._arrays[0], idle(), 200)]  # fmt: skip
+    assert np.abs(paths).max() > 1.05 * reach  # they do leave it
+    found = evaluator.expected_return(idle(), s[:4], 0.95)
+    truth = -(SIGMA**2) / (1.0 - 0.8**2) / (1.0 - 0.99)
+    assert found.known
+    assert found.low[0] < truth < found.high[0]
+    # While a path is far out nothing is known: from nine times as far it takes some steps.
+    far = evaluator.mean_return(idle(), s[:4] + 8.0 * reach)
+    assert evaluator.mean_return(idle(), s[:4]).unknown < 1e-3
+    assert 0.02 < far.unknown < 0.06

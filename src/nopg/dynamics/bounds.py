@@ -176,6 +176,14 @@ class StateBounds:
         high = torch.where(self.saturation.is_high, self.high, torch.inf)
         return replace(self, low=low, high=high)
 
+    def widened(self, share: float) -> "StateBounds":
+        """The same with so much of their range more on either side, but where states stop."""
+        room = share * (self.high - self.low)
+        low = torch.where(self.saturation.is_low, self.low, self.low - room)
+        return replace(
+            self, low=low, high=torch.where(self.saturation.is_high, self.high, self.high + room)
+        )
+
     def ranges_beyond(self, states: np.ndarray) -> np.ndarray:
         """How far states, (m, d_s), are beyond the bounds, in ranges of the data, (m,)."""
         low, high = self.low.numpy(), self.high.numpy()

@@ -25,6 +25,7 @@ from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
 from nopg.policies.arrays import Array
 
 N_FEATURES = 192  # Fourier features of each kernel: its prior is right to one in ten
+FLAT = 1e-6  # variance below which inputs never move in a direction
 N_ROWS = 2_000  # rows that tell what a kernel makes of a linear function
 
 
@@ -93,6 +94,11 @@ class _DrawnProcess:
             k = len(precision) if target == targets.shape[1] - 1 else 1 + inputs.shape[1]
             root = np.linalg.inv(np.linalg.cholesky(precision[:k, :k])).T
             moved = is_open * generator.standard_normal((len(self._linear), k)) @ root.T  # (S, k)
+            # A position less the last one is a speed: where inputs are bound to each other rows say
+            # nothing of a slope across them, and it would carry off paths that are beside a little.
+            spreads, ways = np.linalg.eigh(precision[:k, :k])
+            ways = ways[:, spreads < FLAT * len(design)]
+            moved -= moved @ ways @ ways.T
             self._linear[:, :k, target] += moved
             if target in self._curved and is_open > 0.0:
                 i, m = self._curved.index(target), len(process.inducing)

@@ -49,6 +49,9 @@ from nopg.randomness import Seed
 N_DRAWS = 8  # models drawn from the posterior of each of the two
 FEW_STARTS, FEW_PATHS = 4, 2  # of rollouts in drawn models, and paths of each in noise
 MANY_STARTS = 500  # starts that a mean is taken over; of more it is that of a sample
+GUSTS_REACH = 0.5
+"""Ranges of the data beyond them that gusts may reach: the largest of a hundred normal draws is
+2.5 deviations out, that of 256 paths of some hundred steps 4.5."""
 LITTLE = 5e-4  # standard error that does not matter, as a share of what returns can be
 UNSEEN_REWARD_STD = 0.5
 """Standard deviation of a predicted reward beyond those seen, as a share of what it
@@ -252,11 +255,11 @@ class ModelEvaluator:
         self, states: Array, lengths: Array | None, negligible: float, group: int = 0
     ) -> tuple[NoisyPaths, Array | None]:
         """Paths from m states, and how many steps of each count, if not all."""
-        if lengths is None:
-            n_steps = discount_horizon(self.gamma, negligible)
-            return NoisyPaths.of(self.models[0], states, n_steps, group), None
-        paths = NoisyPaths.of(self.models[0], states, int(lengths.max()), group)
-        return paths, np.repeat(lengths, paths.group)
+        last = discount_horizon(self.gamma, negligible) if lengths is None else int(lengths.max())
+        paths = NoisyPaths.of(self.models[0], states, last, group)
+        if self._open is not self.models:
+            paths = replace(paths, home=self._wider)
+        return paths, None if lengths is None else np.repeat(lengths, paths.group)
 
     def _deviations(
         self, actor: Actor, states: Array, lengths: Array | None, beyond: float | None = None
@@ -323,15 +326,31 @@ class ModelEvaluator:
         return estimate
 
     @cached_property
+    def _open(self) -> tuple[TransitionModel, ...]:
+        """The models; in noise without bounds, unless the law breaks beyond them."""
+        # What is largest in a noisy log is a matter of luck: sooner or later a gust carries a path
+        # beyond it, and back. Up to half a range further out the posterior says what it knows;
+        # beyond that nothing is known while a path is there.
+        model, (_, _, _, reached, _) = self.models[0], model_columns(self.data)
+        if model.noise is None or bool(model.bounds.are_beyond(reached).any()):
+            return self.models
+        return tuple(replace(one, bounds=one.bounds.opened()) for one in self.models)
+
+    @cached_property
+    def _wider(self) -> ArrayTransitionModel:
+        model = self.models[0]
+        return ArrayTransitionModel(replace(model, bounds=model.bounds.widened(GUSTS_REACH)))
+
+    @cached_property
     def _arrays(self) -> tuple[ArrayTransitionModel, ...]:
-        return tuple(ArrayTransitionModel(model) for model in self.models)
+        return tuple(ArrayTransitionModel(model) for model in self._open)
 
     @cached_property
     def _sharper(self) -> tuple[ArrayTransitionModel, ...]:
         """The models with less blur about where and how tasks end; none without ends."""
         # A termination model blurs over as much as data are apart, and believes in no limit that
         # one or two ends suggest; the difference shows what that does to a return.
-        known = [(one, one.termination) for one in self.models]
+        known = [(one, one.termination) for one in self._open]
         pairs = [(one, e.sharper()) for one, e in known if e is not None]
         return tuple(ArrayTransitionModel(replace(one, termination=e)) for one, e in pairs)
 
@@ -342,7 +361,7 @@ class ModelEvaluator:
 
     @cached_property
     def _left_out(self) -> list[ArrayTransitionModel]:
-        models = left_out_models(self.models[0], self.data, self.seed.numpy("left-out"))
+        models = left_out_models(self._open[0], self.data, self.seed.numpy("left-out"))
         return [ArrayTransitionModel(model) for model in models]
 
     @cached_property
@@ -356,7 +375,7 @@ class ModelEvaluator:
     @cached_property
     def _drawn(self) -> tuple[ArrayTransitionModel, ...]:
         rest = (model_columns(self.data), N_DRAWS, self.seed.numpy("drawn-models"))
-        return tuple(drawn_models(model, *rest) for model in self.models)
+        return tuple(drawn_models(model, *rest) for model in self._open)
 
 
 def mean_and_spread(found: Returns, scale: float) -> tuple[Array, Spread]:

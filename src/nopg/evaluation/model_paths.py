@@ -43,6 +43,7 @@ class NoisyPaths:
     draws: Array | None  # standard normal, of each step, (T, m G, d_s)
     group: int  # paths of each state, G
     rest: Array | None = None  # steps below which a path rests, (d_s,); in noise none does
+    home: ArrayTransitionModel | None = None  # the model with its bounds, if `steps` have none
 
     @classmethod
     def of(cls, model: TransitionModel, states: Array, n_steps: int, group: int = 0) -> Self:
@@ -82,6 +83,14 @@ class NoisyPaths:
             if running.max() < LEAST:
                 return
 
+    def outside(self, reached: Array) -> Array:
+        """Probability that no data tell of states, while they are out there, (t, B)."""
+        if self.home is None:
+            return np.zeros(reached.shape[:2])
+        return self.home.projected(reached.reshape(-1, reached.shape[2]))[1].reshape(
+            len(reached), -1
+        )
+
     def means(self, found: Array) -> Array:
         """Over the paths of each state, (..., m G) to (..., m)."""
         return np.asarray(found.reshape(*found.shape[:-1], -1, self.group).mean(-1))
@@ -108,9 +117,10 @@ def known_return(
     until, horizon = _counted_steps(lengths, len(earned), gamma, negligible)
     for t, running, outcomes in paths.blocks(model, actor, horizon, lengths is None):
         running = running * (t < until)
-        earned += (gamma**t * running * outcomes.rewards).sum(axis=0)
-        rest = np.maximum(gamma ** (t + 1) - gamma**until, 0.0)
-        left += (rest * running * outcomes.leaves).sum(axis=0)
+        outside = paths.outside(outcomes.reached)
+        earned += (gamma**t * running * (1.0 - outside) * outcomes.rewards).sum(axis=0)
+        rest = np.maximum(gamma ** (t + 1) - gamma**until, 0.0) * outcomes.leaves
+        left += (running * (rest + (1.0 - gamma) * gamma**t * outside)).sum(axis=0)
     if lengths is None:
         later = running[-1] * outcomes.survives[-1] * outcomes.continuing_rewards[-1]
         earned += gamma ** (t[-1] + 1) * later / (1.0 - gamma)
@@ -148,7 +158,7 @@ def reward_beyond(
     for t, running, outcomes in paths.blocks(model, actor, horizon, lengths is None):
         r, on, ends = outcomes.rewards, outcomes.continuing_rewards, outcomes.terminated
         excess = np.maximum(np.maximum(low - r, r - high), 0.0)
-        weight = gamma**t * running * (t < until)
+        weight = gamma**t * running * (t < until) * (1.0 - paths.outside(outcomes.reached))
         found += (weight * excess).sum(axis=0)
         # One step later: its reward more, and what the end pays is discounted once.
         worth = np.abs(ends * on - (1.0 - gamma) * (r - (1.0 - ends) * on))

@@ -21,6 +21,7 @@ from nopg.algorithms.search.planning import (
 )
 from nopg.bellman.problem import NADARAYA_WATSON
 from nopg.data.dataset import Dataset
+from nopg.dynamics.ensemble import model_columns
 from nopg.dynamics.transition_model import TransitionModel, regression_actions
 from nopg.errors import NopgWarning, SupportWarning
 from nopg.fitted.history import ASCENT, CLONING, EARLIER, PLANNING, CandidateMethod, Update
@@ -75,8 +76,23 @@ def planned_candidates(
     tried = actions_to_try(regression_actions(data).numpy(), Seed(seed).numpy("planned-actions"))
     generator = Seed(seed).numpy("places")
     states = _some(np.asarray(data.observations, dtype=np.float64), N_ANCHORS, generator)
-    outcomes = ActionOutcomes.of(model, states, tried, generator)
-    return _planned(outcomes, PLANS[n_found:], policy, gamma)
+    present = states
+    if data.history is not None:
+        model, present = _of_present(model, data, generator), states[:, : data.history.n_observed]
+    outcomes = ActionOutcomes.of(model, present, tried, generator)
+    return _planned(outcomes, PLANS[n_found:], policy, gamma, states)
+
+
+def _of_present(
+    model: TransitionModel, data: Dataset, generator: np.random.Generator
+) -> TransitionModel:
+    """A model of the present columns alone: of what the past tells, gusts are left."""
+    # Among states that hold their past anchors are too far apart to plan. What is best without it
+    # is where refinement, with it, goes on from.
+    assert data.history is not None
+    d, (states, actions, rewards, after, ended) = data.history.n_observed, model_columns(data)
+    columns = (states[:, :d], actions, rewards, after[:, :d], ended)
+    return TransitionModel.fit(*columns, generator=generator, known_reward=model.known_reward)
 
 
 def replanned_candidates(
@@ -96,7 +112,7 @@ def replanned_candidates(
     logged = np.asarray(data.observations, dtype=np.float64)
     states = np.concatenate([along, _some(logged, n_anchors - len(along), generator)])
     outcomes = ActionOutcomes.of(model, states, tried, generator)
-    return list(_planned(outcomes, REPLANS, fresh, gamma))
+    return list(_planned(outcomes, REPLANS, fresh, gamma, states))
 
 
 def _some(states: Array, n: int, generator: np.random.Generator) -> Array:
@@ -104,11 +120,16 @@ def _some(states: Array, n: int, generator: np.random.Generator) -> Array:
 
 
 def _planned(
-    outcomes: ActionOutcomes, methods: Sequence[CandidateMethod], fresh: Policy, gamma: float
+    outcomes: ActionOutcomes,
+    methods: Sequence[CandidateMethod],
+    fresh: Policy,
+    gamma: float,
+    states: Array,  # the anchors, with their past if states have one
 ) -> Iterator[FoundPolicy]:
     def planned(method: CandidateMethod) -> FoundPolicy:
         student = copy.deepcopy(fresh)
-        distil(student, outcomes.value_iteration(method.gamma(gamma), method.action_repeat))
+        targets = outcomes.value_iteration(method.gamma(gamma), method.action_repeat)
+        distil(student, targets._replace(states=states))
         return FoundPolicy(method, student)
 
     return as_they_come(planned, methods)
@@ -116,8 +137,8 @@ def _planned(
 
 def cloned_candidate(data: Dataset, policy: Policy, is_close: bool = False) -> FoundPolicy:
     """Behaviour cloning: a policy that does what was done in the log."""
-    # Among states that hold their past, anchors and kernels are too far apart for plans and ascents
-    # to get anywhere near the data. Who made the log was there, and refinement goes on from there.
+    # Among states that hold their past kernels are too far apart for ascents to get anywhere near
+    # the data. Who made the log was there, and refinement goes on from there.
     actions, student = regression_actions(data).numpy(), copy.deepcopy(policy)
     states = np.array(data.observations, dtype=np.float64)
     distil(student, DistillationTargets(states, actions, np.ones(len(data)), 1), is_close)
