@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -19,109 +20,91 @@ from nopg.policies.families import CategoricalPolicy, GaussianPolicy, Policy
 
 
 class Deployed(nn.Module):
-    """Everything between an observation and a motor in one graph, clipping included."""
+    """Everything between an observation and a motor in one graph, clipping included.
 
-    inputs = ("observation",)
-    low: Tensor | None  # (d_a,), None for discrete actions
-    high: Tensor | None
+    The past of a policy with memory goes in and comes out.
+    """
 
-    def __init__(self, policy: Policy, low: Tensor | None, high: Tensor | None) -> None:
-        super().__init__()
-        self.policy = policy
-        self.register_buffer("low", low)
-        self.register_buffer("high", high)
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """Names of what `forward` returns."""
-        if isinstance(self.policy, CategoricalPolicy):
-            return ("action", "probabilities")
-        return ("action", "std") if isinstance(self.policy, GaussianPolicy) else ("action",)
-
-    def forward(self, observation: Tensor) -> tuple[Tensor, ...]:
-        """The most typical action at each state (m, d_s), and what else is known."""
-        # Actions (m, d_a), and deviations of a stochastic policy; or labels (m,) and the
-        # probability of each. To numbers that are not finite NaN is answered, or label -1.
-        if isinstance(self.policy, CategoricalPolicy):
-            (probabilities,) = self.policy.outputs(observation)
-            is_finite = torch.isfinite(observation.sum(1) + probabilities.sum(1))
-            return torch.where(is_finite, probabilities.argmax(dim=1), -1), probabilities
-        if isinstance(self.policy, GaussianPolicy):
-            mean, std = self.policy.outputs(observation)
-            # A constant spread is a view of one row; a graph wants real rows.
-            return self._clipped(mean, observation), std + torch.zeros_like(mean)
-        return (self._clipped(self.policy.act(observation), observation),)
-
-    def _clipped(self, actions: Tensor, observation: Tensor) -> Tensor:
-        if self.low is None or self.high is None:
-            return actions
-        inside = torch.minimum(torch.maximum(actions, self.low), self.high)
-        # Runtimes differ in what the smaller of a number and NaN is.
-        is_finite = torch.isfinite(observation.sum(1) + actions.sum(1))
-        return torch.where(is_finite[:, None], inside, torch.nan)
-
-
-class DeployedWithMemory(nn.Module):
-    """The same for a policy with memory: its past goes in and comes out."""
-
-    inputs = ("observation", "state", "episode_start")
-    before: Tensor
+    limits: Tensor | None  # of actions, (2, d_a), None for discrete ones
+    before: Tensor | None  # columns of the past, see `HistoryLayout`; None without memory
     first: Tensor
     copied: Tensor
 
-    def __init__(self, present: Deployed, memory: HistoryLayout) -> None:
+    def __init__(self, policy: Policy, limits: Tensor | None, memory: HistoryLayout | None) -> None:
         super().__init__()
-        self.present, self.is_discrete = present, memory.is_discrete
-        self.n_changes = memory.n_changes
-        like = next(present.parameters())
-        self.register_buffer("before", torch.tensor([[*memory.before, 0.0]]).to(like))
-        self.register_buffer("first", torch.as_tensor(memory.first))
-        self.register_buffer("copied", torch.as_tensor(memory.copied))
+        self.policy, self.n_changes = policy, 0
+        parts = {"limits": limits, "before": None}
+        if memory is not None:
+            before = torch.tensor([[*memory.before, 0.0]]).to(next(policy.parameters()))
+            parts |= {"before": before, "first": torch.as_tensor(memory.first)}
+            parts["copied"], self.n_changes = torch.as_tensor(memory.copied), memory.n_changes
+        for name, part in parts.items():
+            self.register_buffer(name, part)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of what `forward` takes."""
+        return ("observation", "state", "episode_start")[: 1 if self.before is None else 3]
 
     @property
     def outputs(self) -> tuple[str, ...]:
         """Names of what `forward` returns."""
-        action, *others = self.present.outputs
-        return (action, "next_state", *others)
+        known = {CategoricalPolicy: ("probabilities",), GaussianPolicy: ("std",)}
+        others = (name for kind, name in known.items() if isinstance(self.policy, kind))
+        return ("action", *("next_state",) * (self.before is not None), *next(others, ()))
 
-    def forward(self, observation: Tensor, state: Tensor, starts: Tensor) -> tuple[Tensor, ...]:
-        """Action, the state for the next step, and what else the policy knows."""
+    def forward(
+        self, observation: Tensor, state: Tensor | None = None, starts: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
+        """Action, the state for the next step if there is memory, and what else is known."""
         # `state`, (m, p), came out as `next_state` a step before, but for the (m,) that start.
+        if self.before is None or state is None or starts is None:
+            return self._answers(observation)
         before = self.before.expand(observation.shape[0], -1)
         first = torch.cat([observation, before], dim=1)[:, self.first]
         past = torch.where(starts[:, None], first, state)
         c = self.n_changes
         seen = torch.cat([observation, observation[:, :c] - past[:, :c], past[:, c:]], dim=1)
-        action, *others = self.present(seen)
+        action, *others = self._answers(seen)
         taken = action
-        if self.is_discrete:
+        if self.limits is None:
             taken = (action[:, None] == torch.arange(self.before.shape[1] - 1)).to(seen)
         return (action, torch.cat([seen, taken], dim=1)[:, self.copied], *others)
 
+    def _answers(self, states: Tensor) -> tuple[Tensor, ...]:
+        """The most typical action at each state (m, d_s), and what else is known."""
+        # Actions (m, d_a), and deviations of a stochastic policy; or labels (m,) and the
+        # probability of each. To numbers that are not finite NaN is answered, or label -1.
+        if isinstance(self.policy, CategoricalPolicy):
+            (probabilities,) = self.policy.outputs(states)
+            is_finite = torch.isfinite(states.sum(1) + probabilities.sum(1))
+            return torch.where(is_finite, probabilities.argmax(dim=1), -1), probabilities
+        if isinstance(self.policy, GaussianPolicy):
+            mean, std = self.policy.outputs(states)
+            # A constant spread is a view of one row; a graph wants real rows.
+            return self._clipped(mean, states), std + torch.zeros_like(mean)
+        return (self._clipped(self.policy.act(states), states),)
 
-def deployed(fitted: FittedPolicy) -> Deployed | DeployedWithMemory:
+    def _clipped(self, actions: Tensor, states: Tensor) -> Tensor:
+        assert self.limits is not None
+        inside = torch.minimum(torch.maximum(actions, self.limits[0]), self.limits[1])
+        # Runtimes differ in what the smaller of a number and NaN is.
+        is_finite = torch.isfinite(states.sum(1) + actions.sum(1))
+        return torch.where(is_finite[:, None], inside, torch.nan)
+
+
+def deployed(fitted: FittedPolicy) -> Deployed:
     """The module of a fitted policy, on the CPU, ready to be exported."""
     policy = copy.deepcopy(fitted.policy)  # the original stays where it is
-    limits: list[Tensor | None] = [None, None]
+    space: Any = fitted.action_space
+    limits = None
     if not isinstance(policy, CategoricalPolicy):
-        space: Any = fitted.action_space
-        like = next(policy.parameters())
-        limits = [torch.as_tensor(limit).to(like) for limit in (space.low, space.high)]
-    present = Deployed(policy, *limits)
-    made: Deployed | DeployedWithMemory = present
-    if fitted.memory is not None:
-        made = DeployedWithMemory(present, fitted.memory)
-    made.eval()
-    return made.cpu()
+        limits = torch.tensor(np.stack([space.low, space.high])).to(next(policy.parameters()))
+    return Deployed(policy, limits, fitted.memory).eval().cpu()
 
 
-def policy_arrays(graph: Deployed | DeployedWithMemory) -> dict[str, Any]:
+def policy_arrays(graph: Deployed) -> dict[str, Any]:
     """Layers, scaling, limits and past of a policy by name."""
-    past: dict[str, Any] = {}
-    if isinstance(graph, DeployedWithMemory):
-        past = {"first": graph.first, "copied": graph.copied, "before": graph.before[0]}
-        past["n_changes"] = graph.n_changes
-        graph = graph.present
     policy: Any = graph.policy
     layers = perceptron_layers(policy)
     if not layers:
@@ -132,17 +115,20 @@ def policy_arrays(graph: Deployed | DeployedWithMemory) -> dict[str, Any]:
         )
     zeros = layers[0][0].new_zeros(layers[0][0].shape[1])
     standardise = policy.standardise
-    arrays: dict[str, Any] = past | {
-        "kind": "discrete" if graph.low is None else "continuous",
+    arrays: dict[str, Any] = {
+        "kind": "discrete" if graph.limits is None else "continuous",
         "n_layers": len(layers),
         "mean": zeros if standardise is None else standardise.mean,
         "std": zeros + 1.0 if standardise is None else standardise.std,
     }
+    if graph.before is not None:
+        arrays |= {"first": graph.first, "copied": graph.copied, "before": graph.before[0]}
+        arrays["n_changes"] = graph.n_changes
     for i, (weight, bias) in enumerate(layers):
         arrays |= {f"weight_{i}": weight, f"bias_{i}": bias}
-    if graph.low is not None:
+    if graph.limits is not None:
         squash = policy.squash
-        arrays |= {"low": graph.low, "high": graph.high}
+        arrays["low"], arrays["high"] = graph.limits
         arrays["is_squashed"] = squash is not None
         if squash is not None:
             arrays["centre"] = 0.5 * (squash.high + squash.low)
@@ -152,9 +138,7 @@ def policy_arrays(graph: Deployed | DeployedWithMemory) -> dict[str, Any]:
     return arrays
 
 
-def to_onnx(
-    graph: Deployed | DeployedWithMemory, example: tuple[Tensor, ...], metadata: Mapping[str, Any]
-) -> bytes:
+def to_onnx(graph: Deployed, example: tuple[Tensor, ...], metadata: Mapping[str, Any]) -> bytes:
     """An ONNX file with the inputs of the graph, (batch, ...); `example` has two rows of each."""
     for module in ("onnx", "onnxscript", "onnxruntime"):
         require_extra(module, "export")
