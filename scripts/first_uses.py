@@ -59,7 +59,7 @@ FIRST_USES = (
         """
 from pathlib import Path
 import numpy as np
-from nopg.cli.demo import animate
+from nopg.cli.swing_up import animate
 from nopg.cli.swing_up import SwingUp
 still = np.tile([3.1, 0.0], (5, 1))
 animate(SwingUp(still, np.zeros((4, 1)), np.zeros(4)), Path("a.gif"))

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nopg.cli.demo import animate
-from nopg.cli.swing_up import SwingUp, swing_up
+from nopg.cli.swing_up import SwingUp, animate, swing_up
 from nopg.errors import MissingExtraError
 
 

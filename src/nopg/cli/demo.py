@@ -1,16 +1,14 @@
 """`nopg demo`: a policy from 450 transitions, in under a minute."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from nopg.cli.swing_up import SwingUp
-    from nopg.fitted.policy import FittedPolicy
+from nopg.cli.policies import end_with_report, expectation
+from nopg.errors import MissingExtraError
 
 UPDATES, FAST_UPDATES = 600, 300  # policy updates, a few points apart
-MOST_STEPS = 400  # of the animation: a task at rest is soon dull
 
 
 def demo(
@@ -21,10 +19,8 @@ def demo(
 ) -> None:
     """Swing up a pendulum from 450 logged transitions, with the paper's algorithm."""
     from nopg.algorithms.nopg.nopg import NOPG
-    from nopg.cli.policies import end_with_report
-    from nopg.cli.swing_up import BOTTOM, GAMMA, grid_dataset, swing_up
+    from nopg.cli.swing_up import BOTTOM, GAMMA, animate, explain, grid_dataset, swing_up
     from nopg.data.files import require_writable
-    from nopg.errors import MissingExtraError
 
     require_writable(out)
     data = grid_dataset()
@@ -38,7 +34,8 @@ def demo(
         evaluate_every=50,
     )
     path = swing_up(policy)
-    _explain(policy, path)
+    print(f"\n{expectation(policy)}")
+    explain(path)
     policy.save(out / "pendulum.nopg")
     if not fast:
         try:
@@ -49,42 +46,3 @@ def demo(
     print(f"\nEverything is in {out}/ :")
     for file in sorted(out.iterdir()):
         print(f"  {file.name}")
-
-
-def _explain(policy: "FittedPolicy", path: "SwingUp") -> None:
-    from nopg.cli.policies import expectation
-    from nopg.cli.swing_up import HANGING, OPTIMUM, PAPER_450, upright_after
-
-    print(f"\n{expectation(policy)}")
-    print("Measured on a simulated pendulum, 500 steps from the bottom:\n")
-    scale = {
-        "hanging still": HANGING,
-        "the paper, 450 samples": PAPER_450,
-        "this policy": path.total,
-        "optimum, about": OPTIMUM,
-    }
-    for name, value in scale.items():
-        mark = "  <--" if name == "this policy" else ""
-        print(f"  {name:<24}{value:>8.0f}{mark}")
-    steps = upright_after(path)
-    if steps is None:
-        print("\nIt does not stay upright: try another --seed or more --updates.")
-    else:
-        print(f"\nUpright for good after {steps * 0.05:.1f} s.")
-
-
-def animate(path: "SwingUp", gif: Path) -> None:
-    """Write a swing-up as a moving picture, every second step of it."""
-    from nopg.data.files import write_atomically
-    from nopg.envs.pendulum import DT, swing_up_env
-    from nopg.errors import require_extra
-
-    image, _ = (require_extra(name, "plots") for name in ("PIL.Image", "pygame"))
-    env: Any = swing_up_env(render_mode="rgb_array")
-    frames = []
-    for state, action in zip(path.states, path.actions[:MOST_STEPS], strict=False):
-        env.state, env.last_u = state, float(action[0])
-        frames.append(image.fromarray(env.render()))
-    first, *others = frames[::2]
-    how = {"save_all": True, "duration": round(2000 * DT), "loop": 0}
-    write_atomically(gif, lambda stream: first.save(stream, "GIF", append_images=others, **how))

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from nopg.cli.columns import SOURCE, Columns, with_columns, with_options
+from nopg.errors import ConfigError
 
 LATEST = Path("runs/latest")
 Source = Annotated[str | None, typer.Argument(help=SOURCE)]
@@ -65,8 +66,6 @@ def fit(context: typer.Context, columns: Columns, typed: Typed, source: Source =
 
 
 def _required(source: str | None, context: typer.Context) -> str:
-    from nopg.errors import ConfigError
-
     if source is None:
         typed = f"nopg {context.info_name}"
         raise ConfigError(
@@ -78,8 +77,6 @@ def _required(source: str | None, context: typer.Context) -> str:
 
 def _require_alone(context: typer.Context) -> None:
     """Refuse settings beside --resume: the run has its own, and keeps them."""
-    from nopg.errors import ConfigError
-
     typed = [
         "DATA" if name == "source" else f"--{name.replace('_', '-')}"
         for name in set(context.params) - {"resume", "checkpoint_every", "tensorboard"}

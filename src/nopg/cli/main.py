@@ -7,11 +7,13 @@ from typing import Annotated
 
 import typer
 
+from nopg import __version__
 from nopg.cli.columns import describe
 from nopg.cli.demo import demo
 from nopg.cli.learning import fit, learn
 from nopg.cli.policies import evaluate, export, report
 from nopg.cli.record import record
+from nopg.errors import NopgError
 
 IN_THE_SHELL = {
     "n_updates": "--updates",
@@ -32,8 +34,6 @@ for command in (demo, describe, learn, fit, report, evaluate, export, record):
 
 
 def _version(is_asked: bool) -> None:
-    from nopg import __version__
-
     if is_asked:
         print(f"nopg {__version__}")
         raise typer.Exit
@@ -53,8 +53,6 @@ def main(
 
 def run() -> None:
     """Entry point: errors of the library are one sentence, not a stack trace."""
-    from nopg.errors import NopgError
-
     try:
         app()
         return

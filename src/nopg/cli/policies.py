@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nopg.cli.columns import with_options
+from nopg.errors import NopgError
 
 if TYPE_CHECKING:
     from nopg.fitted.policy import FittedPolicy
@@ -57,7 +58,6 @@ def expectation(policy: "FittedPolicy") -> str:
 
 def end_with_report(policy: "FittedPolicy", name: str, out: Path) -> None:
     """Write `report.html` into `out` and say where; a failure costs only the page."""
-    from nopg.errors import NopgError
     from nopg.report import write_report
 
     try:

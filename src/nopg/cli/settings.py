@@ -2,11 +2,15 @@
 
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from nopg.cli.columns import Columns
-    from nopg.data.dataset import Dataset
+from nopg.algorithms.nopg.nopg import NOPG
+from nopg.cli.columns import Columns, read_table
+from nopg.data.dataset import Dataset
+from nopg.data.files import open_plain, reading, require_writable
+from nopg.errors import ConfigError
+from nopg.kernels.bandwidths import Bandwidths, CrossValidated
+from nopg.runs.folder import require_vacant
 
 _LARGEST = 2**20  # most bytes a config may have
 Arguments = dict[str, Any]
@@ -14,9 +18,6 @@ Arguments = dict[str, Any]
 
 def read_settings(path: Path | None) -> tuple[Arguments, Arguments]:
     """Arguments of `NOPG` and of its `fit` that a config names."""
-    from nopg.data.files import open_plain, reading
-    from nopg.errors import ConfigError
-
     table: dict[str, Any] = {}
     model: Arguments = {}
     fit: Arguments = {}
@@ -39,15 +40,8 @@ def read_settings(path: Path | None) -> tuple[Arguments, Arguments]:
     return model, fit
 
 
-def read_data(
-    file: str, columns: "Columns", model: Arguments, fit: Arguments, out: Path
-) -> "Dataset":
+def read_data(file: str, columns: Columns, model: Arguments, fit: Arguments, out: Path) -> Dataset:
     """What a command learns from; all that can be refused is refused here."""
-    from nopg.cli.columns import read_table
-    from nopg.data.files import require_writable
-    from nopg.errors import ConfigError
-    from nopg.runs.folder import require_vacant
-
     require_vacant(out)
     require_writable(out)
     dataset = read_table(file, columns)
@@ -63,9 +57,6 @@ def read_data(
 
 def require_searchable(model: Arguments, fit: Arguments) -> None:
     """Refuse what only `nopg fit` can do, and settings that do not exist."""
-    from nopg.algorithms.nopg.nopg import NOPG
-    from nopg.errors import ConfigError
-
     given = ["[bandwidths]"] if model.pop("bandwidths", "auto") != "auto" else []
     given += ["n_updates under [fit]"] if "n_updates" in fit else []
     if given:
@@ -78,9 +69,6 @@ def require_searchable(model: Arguments, fit: Arguments) -> None:
 
 def _bandwidths(table: dict[str, Any]) -> Any:
     """`rule = "auto"`, `rule = "cross-validated"` with factors, or numbers."""
-    from nopg.errors import ConfigError
-    from nopg.kernels.bandwidths import Bandwidths, CrossValidated
-
     rule = table.pop("rule", None if table else "auto")
     try:
         if rule == "auto" and not table:

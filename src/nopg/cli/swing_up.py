@@ -5,20 +5,24 @@ Appendix, "Pendulum with Uniform Dataset": theta in [-pi, pi], velocity in [-8, 
 """
 
 import math
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium.spaces import Box
 
 from nopg.data.dataset import Dataset
+from nopg.data.files import write_atomically
 from nopg.data.validation import FloatArray
 from nopg.envs import pendulum
+from nopg.errors import require_extra
 
 GAMMA = 0.97
 BOTTOM = (-1.0, 0.0, 0.0)  # observation (cos, sin, velocity) of hanging at rest
 HANGING = -4935.0  # return of doing nothing for 500 steps: 500 times -pi^2
 PAPER_450 = -594.0  # mean return of NOPG-D with 450 samples, Figure 2 of the paper
 OPTIMUM = -299.0  # about the best return possible, by value iteration on a fine grid
+MOST_STEPS = 400  # of the animation: a task at rest is soon dull
 
 
 class SwingUp(NamedTuple):
@@ -65,3 +69,35 @@ def upright_after(path: SwingUp) -> int | None:
     away = np.nonzero(np.abs(wrapped) > 0.2)[0]
     last = int(away[-1]) + 1 if len(away) else 0
     return last if last < len(angles) - 50 else None
+
+
+def explain(path: SwingUp) -> None:
+    """Print how good what a policy did is."""
+    print("Measured on a simulated pendulum, 500 steps from the bottom:\n")
+    scale = {
+        "hanging still": HANGING,
+        "the paper, 450 samples": PAPER_450,
+        "this policy": path.total,
+        "optimum, about": OPTIMUM,
+    }
+    for name, value in scale.items():
+        mark = "  <--" if name == "this policy" else ""
+        print(f"  {name:<24}{value:>8.0f}{mark}")
+    steps = upright_after(path)
+    if steps is None:
+        print("\nIt does not stay upright: try another --seed or more --updates.")
+    else:
+        print(f"\nUpright for good after {steps * 0.05:.1f} s.")
+
+
+def animate(path: SwingUp, gif: Path) -> None:
+    """Write a swing-up as a moving picture, every second step of it."""
+    image, _ = (require_extra(name, "plots") for name in ("PIL.Image", "pygame"))
+    env: Any = pendulum.swing_up_env(render_mode="rgb_array")
+    frames = []
+    for state, action in zip(path.states, path.actions[:MOST_STEPS], strict=False):
+        env.state, env.last_u = state, float(action[0])
+        frames.append(image.fromarray(env.render()))
+    first, *others = frames[::2]
+    how = {"save_all": True, "duration": round(2000 * pendulum.DT), "loop": 0}
+    write_atomically(gif, lambda stream: first.save(stream, "GIF", append_images=others, **how))
