@@ -148,7 +148,7 @@ def planes(evidence: Evidence, axes: tuple[Coordinate, ...], held: FloatArray) -
             y=y,
             value=_values(evidence, drawn, held, side, value_side).reshape(shape),
             visits=_visits(evidence.visited, drawn, side),
-            untried=untried_at(evidence.policy, states).reshape(shape),
+            untried=untried_at(evidence.policy, states).clip(max=1e6).reshape(shape),
             actions=_policy_layers(evidence.policy, states).reshape(-1, *shape),
         )
         found.append(plane)

@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import platform
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -18,6 +17,7 @@ from nopg.fitted.policy import FittedPolicy
 from nopg.report import fragments, text
 from nopg.report.evidence import Evidence, gather
 from nopg.report.payload import json_in_html, payload
+from nopg.runs.run_config import versions
 
 SCRIPTS = (
     *("base.js", "frame.js", "curve.js", "planes.js"),
@@ -108,9 +108,8 @@ def _asset(name: str) -> str:
 
 def _settings(evidence: Evidence, origin: Mapping[str, Any]) -> str:
     policy, data = evidence.policy, evidence.data
-    facts = {"data, SHA-256": fingerprint(data), "python": platform.python_version()}
-    facts |= {name: version(name) for name in ("nopg", "torch", "numpy", "scipy")}
-    facts |= origin  # what it was made with, where that is another one
+    # `origin` last: what it was made with, where that is another one.
+    facts = {"data, SHA-256": fingerprint(data), **versions(), **origin}
     parts = ["<h3>Settings</h3>", fragments.facts(policy.settings.items())]
     if not evidence.is_by_models:
         h, names = policy.bandwidths, (*data.observation_names, *data.action_names)

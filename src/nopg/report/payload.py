@@ -86,16 +86,10 @@ def _action(evidence: Evidence) -> dict[str, Any]:
 
 
 def _plane(plane: Plane) -> dict[str, Any]:
-    return {
-        "x": plane.x,
-        "y": plane.y,
-        "nx": plane.value.shape[1],
-        "ny": plane.value.shape[0],
-        "value": packed(plane.value),
-        "visits": packed(plane.visits),
-        "untried": packed(np.minimum(plane.untried, 1e6)),
-        "actions": [packed(layer) for layer in plane.actions],
-    }
+    ny, nx = plane.value.shape
+    layers = {name: packed(getattr(plane, name)) for name in ("value", "visits", "untried")}
+    actions = [packed(layer) for layer in plane.actions]
+    return {"x": plane.x, "y": plane.y, "nx": nx, "ny": ny, **layers, "actions": actions}
 
 
 def _samples(evidence: Evidence, axes: tuple[Coordinate, ...]) -> dict[str, Any]:
