@@ -24,9 +24,7 @@ class Desk:
         space = self.simulator.action_space
         teleop = ContinuousTeleop(
             space,  # type: ignore[arg-type]
-            rise=0.0,
-            fall=0.0,
-            seconds=0.1,
+            seconds=1e9,
         )
         layout = {
             "observation_space": self.simulator.observation_space,

@@ -5,19 +5,18 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from nopg.errors import ConfigError
-from nopg.record.teleop import ContinuousTeleop, Controls, DiscreteTeleop, known_names
+from nopg.record.teleop import RISE, ContinuousTeleop, Controls, DiscreteTeleop, known_names
 
 
 def teleop_of(
     low: list[float],
     high: list[float],
     *,
-    rise: float = 0.0,
-    fall: float = 0.0,
+    seconds: float = 1e9,  # so long that every level is reached at once
     names: tuple[str, ...] = (),
 ) -> ContinuousTeleop:
     space = Box(np.array(low, np.float32), np.array(high, np.float32))
-    return ContinuousTeleop(space, names, rise=rise, fall=fall, seconds=0.1)
+    return ContinuousTeleop(space, names, seconds=seconds)
 
 
 def discrete(env_id: str, n: int) -> DiscreteTeleop:
@@ -46,7 +45,7 @@ def test_an_axis_without_bounds_is_driven_between_minus_one_and_one() -> None:
 
 
 def test_the_ramp_works_in_environment_time_and_reset_lets_go() -> None:
-    teleop = teleop_of([-2.0], [2.0], rise=0.4, fall=0.2)
+    teleop = teleop_of([-2.0], [2.0], seconds=RISE / 4)
     held = [float(np.ravel(teleop.decide(Controls((1.0,))))[0]) for _ in range(5)]
     assert held == pytest.approx([0.5, 1.0, 1.5, 2.0, 2.0])
     teleop.reset()
@@ -84,4 +83,4 @@ def test_spaces_that_cannot_be_stored_are_refused() -> None:
     with pytest.raises(ConfigError, match="must be 0, 1, 2"):
         DiscreteTeleop(Discrete(3, start=1))
     with pytest.raises(ConfigError, match="must be a vector"):
-        ContinuousTeleop(Box(-1, 1, (2, 2)), rise=0.0, fall=0.0, seconds=0.1)
+        ContinuousTeleop(Box(-1, 1, (2, 2)), seconds=0.1)

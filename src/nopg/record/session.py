@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nopg.data import Dataset
 from nopg.errors import ConfigError, NopgError
@@ -112,13 +111,17 @@ class Session:
         self._seed, self._announce = seed, announce
         self.wanted = wanted
         self._start = 0
-        self.phase, self._is_armed = Phase.READY, False
         self.notice = ""  # what went wrong last, for the page
+        self._begin()
+
+    def _begin(self) -> None:
+        start = self.simulator.reset(start_seed(self._seed, self._start))
+        self.teleop.reset()
+        self.observation = start  # where it is now, (d_s,)
         self.rows: list[Transition] = []  # the episode so far, or that just ended
         self.ending = ""  # how it ended, empty while it goes on
         self.total = 0.0  # its rewards so far
-        self.observation: NDArray[np.float64] = np.zeros(0)  # where it is now, (d_s,)
-        self._begin()
+        self.phase, self._is_armed = Phase.READY, False
 
     @property
     def is_complete(self) -> bool:
@@ -166,13 +169,6 @@ class Session:
             self._save("the task ended (terminated)")
         elif row.truncated:
             self._save("time limit (truncated)")
-
-    def _begin(self) -> None:
-        self.observation = self.simulator.reset(start_seed(self._seed, self._start))
-        self.teleop.reset()
-        self.rows = []
-        self.total, self.ending, self._is_armed = 0.0, "", False
-        self.phase = Phase.READY
 
     def _toggle(self) -> None:
         if self.phase in (Phase.READY, Phase.PAUSED):

@@ -44,7 +44,6 @@ class Simulator:
         self.action_space: Space[Any] = self._env.action_space
         self.limit = self._env.spec.max_episode_steps if self._env.spec else None
         self.fps = float(self._env.metadata.get("render_fps") or DEFAULT_FPS)
-        self._observation = np.zeros(self.observation_space.shape)  # (d_s,)
 
     def reset(self, seed: int) -> NDArray[np.float64]:
         """Start an episode; the same seed gives the same start."""

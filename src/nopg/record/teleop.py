@@ -37,15 +37,7 @@ class ContinuousTeleop:
 
     kind = "continuous"
 
-    def __init__(
-        self,
-        space: Box,
-        names: Names = (),
-        *,
-        seconds: float,
-        rise: float = RISE,
-        fall: float = FALL,
-    ) -> None:
+    def __init__(self, space: Box, names: Names = (), *, seconds: float) -> None:
         if len(space.shape) != 1:
             raise ConfigError(f"A continuous action must be a vector, got {space}; flatten it.")
         (n_axes,) = space.shape
@@ -53,8 +45,7 @@ class ContinuousTeleop:
         unlimited = ~np.isfinite(bounds) | (np.abs(bounds) > _UNBOUNDED)
         self._low, self._high = np.where(unlimited, [[-1.0], [1.0]], bounds)
         self._rest = np.clip(0.0, self._low, self._high)  # (d_a,)
-        self._rise, self._fall, self._step = rise, fall, seconds
-        self.names = fitting(names, n_axes, "a")
+        self.names, self._seconds = fitting(names, n_axes, "a"), seconds
         self._levels = np.zeros(n_axes)  # where the ramp stands, in [-1, 1]
 
     @property
@@ -71,7 +62,7 @@ class ContinuousTeleop:
         """The ramped action in the units of the environment, (d_a,)."""
         for axis, level in enumerate(self._levels.tolist()):
             target = controls.levels[axis] if axis < len(controls.levels) else 0.0
-            self._levels[axis] = ramped(level, target, self._step, rise=self._rise, fall=self._fall)
+            self._levels[axis] = ramped(level, target, self._seconds, rise=RISE, fall=FALL)
         reach = np.where(self._levels > 0, self._high - self._rest, self._rest - self._low)
         return np.asarray(self._rest + reach * self._levels)
 
