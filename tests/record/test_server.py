@@ -19,7 +19,6 @@ from nopg.errors import ConfigError, MissingExtraError
 from nopg.record import server
 from nopg.record.loop import Link
 from nopg.record.protocol import MAX_MESSAGE
-from nopg.record.server import Ticket
 from nopg.record.session import Command
 from nopg.record.simulator import as_jpeg
 from tests.record.recorder_process import Page, page, socket_of
@@ -32,7 +31,6 @@ STATUS = json.dumps({"phase": "ready", "step": 0})
 class Running:
     port: int
     link: Link
-    ticket: Ticket
 
     def get(self, path: str, method: str = "GET", **headers: str) -> tuple[int, Any, str]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
@@ -46,7 +44,7 @@ class Running:
         return socket_of(self.port, **options)
 
     def page(self, ticket: str | None = None) -> Any:
-        return page(self.port, self.ticket.current if ticket is None else ticket)
+        return page(self.port, self.link.ticket if ticket is None else ticket)
 
     def is_free_again(self) -> bool:
         """Wait until the server has noticed that a page left."""
@@ -58,11 +56,11 @@ class Running:
 
 @contextmanager
 def server_running() -> Iterator[Running]:
-    link, ticket, listener = Link(), Ticket(), server.bind(0)
+    link, listener = Link(), server.bind(0)
     port = listener.getsockname()[1]
     link.publish((STATUS, b"\xff\xd8picture"))
-    with server.serving(link, ticket, WELCOME, listener):
-        yield Running(port, link, ticket)
+    with server.serving(link, WELCOME, listener):
+        yield Running(port, link)
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +176,7 @@ def test_visitors_who_ask_nothing_keep_nobody_out(running: Running) -> None:
     "origin", [None, "null", "http://evil.example", "http://127.0.0.1", "https://127.0.0.1:{port}"]
 )
 def test_a_foreign_origin_is_refused_in_the_handshake(running: Running, origin: str | None) -> None:
-    ticket = running.ticket.current
+    ticket = running.link.ticket
     wrong = origin and origin.format(port=running.port)
     with pytest.raises(InvalidStatus) as refused, running.socket(origin=wrong):
         pass
@@ -188,7 +186,7 @@ def test_a_foreign_origin_is_refused_in_the_handshake(running: Running, origin: 
 
 
 def test_a_ticket_opens_once_and_the_welcome_brings_the_next(running: Running) -> None:
-    ticket = running.ticket.current
+    ticket = running.link.ticket
     with running.page(ticket) as first:
         assert first.welcome["environment"] == "none"
         following = first.welcome["ticket"]
@@ -204,7 +202,7 @@ def test_a_ticket_opens_once_and_the_welcome_brings_the_next(running: Running) -
 
 @pytest.mark.parametrize("ticket", ["", "x", "é", "0" * 32])
 def test_a_wrong_ticket_is_refused_and_does_no_harm(running: Running, ticket: str) -> None:
-    good = running.ticket.current
+    good = running.link.ticket
     with running.socket() as websocket:
         websocket.send(json.dumps({"type": "hello", "ticket": ticket}))
         assert closing_code(websocket) == server.NO_TICKET
@@ -217,7 +215,7 @@ def test_a_wrong_ticket_is_refused_and_does_no_harm(running: Running, ticket: st
 
 def test_a_second_page_waits_and_keeps_its_ticket(running: Running) -> None:
     with running.page() as first:
-        ticket = running.ticket.current
+        ticket = running.link.ticket
         with running.socket() as second:
             second.send(json.dumps({"type": "hello", "ticket": ticket}))
             assert closing_code(second) == server.TAKEN
@@ -231,7 +229,7 @@ def test_a_second_page_waits_and_keeps_its_ticket(running: Running) -> None:
 
 def test_a_message_that_is_too_long_closes_the_connection(running: Running) -> None:
     with running.socket() as websocket:
-        Page(websocket, running.ticket.current)
+        Page(websocket, running.link.ticket)
         websocket.send(" " * (MAX_MESSAGE + 1))
         assert closing_code(websocket) == 1009
     assert running.is_free_again()
@@ -244,7 +242,7 @@ def test_a_malformed_message_is_ignored_with_a_close(
     running: Running, message: str | bytes
 ) -> None:
     with running.socket() as websocket:
-        Page(websocket, running.ticket.current)
+        Page(websocket, running.link.ticket)
         websocket.send(message)
         assert closing_code(websocket) == server.MALFORMED
     assert running.is_free_again()
@@ -272,7 +270,7 @@ def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
     with (
         server.bind(0) as listener,
         pytest.raises(MissingExtraError, match=r'pip install "nopg\[record\]"'),
-        server.serving(Link(), Ticket(), WELCOME, listener),
+        server.serving(Link(), WELCOME, listener),
     ):
         pass
 
@@ -285,7 +283,7 @@ def test_a_missing_picture_package_names_the_extra(monkeypatch: pytest.MonkeyPat
 
 def test_closing_sends_the_last_status_and_says_goodbye() -> None:
     with server_running() as running, running.socket() as websocket:
-        Page(websocket, running.ticket.current)
+        Page(websocket, running.link.ticket)
         running.link.publish(('{"phase": "finished"}', b""))
         running.link.close()
         code, heard = goodbye(websocket)

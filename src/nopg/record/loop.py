@@ -1,6 +1,7 @@
 """The clock, one step every 1/fps seconds, and its mailbox to the page."""
 
 import math
+import secrets
 import time
 from collections import deque
 from collections.abc import Callable
@@ -36,6 +37,7 @@ class Link:
 
     def __init__(self) -> None:
         self._changed = Condition()
+        self.ticket = secrets.token_urlsafe(24)  # opens it to one page, which gets the next one
         self._page: Any = None
         self._controls, self._tapped = Controls(), Controls()
         self._commands: deque[Command] = deque(maxlen=_MAX_COMMANDS)
@@ -51,6 +53,7 @@ class Link:
             if self._page is not None or self._closed:
                 return False
             self._page, self._last_heard = page, time.monotonic()
+            self.ticket = secrets.token_urlsafe(24)
             self._is_news = self._outbox is not None
             return True
 

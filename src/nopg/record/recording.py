@@ -12,7 +12,7 @@ from nopg.data.files import exclusive
 from nopg.errors import ConfigError, NopgError
 from nopg.record.loop import Link, Loop
 from nopg.record.protocol import welcome
-from nopg.record.server import LOOPBACK, Ticket, bind, serving
+from nopg.record.server import LOOPBACK, bind, serving
 from nopg.record.session import Demonstrations, Session
 from nopg.record.simulator import Simulator
 from nopg.record.teleop import ContinuousTeleop, DiscreteTeleop, Names, Teleop, fitting, known_names
@@ -82,16 +82,16 @@ def record(
 
 
 def _serve(config: RecordConfig, session: Session, show: Callable[[str], None]) -> None:
-    link, ticket, listener = Link(), Ticket(), bind(config.port)
+    link, listener = Link(), bind(config.port)
     port, fps = listener.getsockname()[1], config.fps or session.simulator.fps
 
     def invite() -> None:
-        show(f"http://{LOOPBACK}:{port}/#ticket={ticket.current}")
+        show(f"http://{LOOPBACK}:{port}/#ticket={link.ticket}")
 
     greeting = welcome(session, environment=config.environment, fps=fps)
     loop = Loop(session, link, fps=fps, invite=invite)
     # Closed here too: where a package is missing nobody serves, and nobody else would.
-    with closing(listener), serving(link, ticket, greeting, listener):
+    with closing(listener), serving(link, greeting, listener):
         loop.run()
 
 

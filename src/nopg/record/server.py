@@ -12,7 +12,6 @@ from __future__ import annotations
 import hmac
 import json
 import logging
-import secrets
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -42,22 +41,6 @@ _HELLO_SECONDS = 5.0  # that a visitor may take to ask
 
 # Close codes the page knows the words for.
 MALFORMED, NO_TICKET, TAKEN, ENDED = 4400, 4401, 4409, 4410
-
-
-class Ticket:
-    """The secret that opens the recorder; whoever comes in gets the next one."""
-
-    def __init__(self) -> None:
-        self.renew()
-
-    def renew(self) -> str:
-        """Make the ticket worthless, and return the one that works from now on."""
-        self.current = secrets.token_urlsafe(24)
-        return self.current
-
-    def is_valid(self, offered: str) -> bool:
-        """Whether `offered` opens the recorder; it stays valid."""
-        return hmac.compare_digest(self.current.encode(), offered.encode(errors="replace"))
 
 
 def _answers(port: int) -> Callable[[ServerConnection, Request], Response | None]:
@@ -106,7 +89,7 @@ def _answers(port: int) -> Callable[[ServerConnection, Request], Response | None
     return answer
 
 
-def _talk(websocket: ServerConnection, link: Link, ticket: Ticket, welcome: dict[str, Any]) -> None:
+def _talk(websocket: ServerConnection, link: Link, welcome: dict[str, Any]) -> None:
     """One page, from its ticket to its end."""
     from websockets.exceptions import ConnectionClosed
 
@@ -115,12 +98,12 @@ def _talk(websocket: ServerConnection, link: Link, ticket: Ticket, welcome: dict
             offered = read_ticket(websocket.recv(_HELLO_SECONDS))
         except (MalformedMessage, TimeoutError):
             return websocket.close(MALFORMED)
-        if not ticket.is_valid(offered):
+        if not hmac.compare_digest(link.ticket.encode(), offered.encode(errors="replace")):
             return websocket.close(NO_TICKET)
         if not link.attach(websocket):  # the ticket stays good until the other has gone
             return websocket.close(TAKEN)
         try:
-            websocket.send(json.dumps({**welcome, "ticket": ticket.renew()}, allow_nan=False))
+            websocket.send(json.dumps({**welcome, "ticket": link.ticket}, allow_nan=False))
             Thread(target=_show, args=(websocket, link), daemon=True).start()
             for message in websocket:
                 link.put(read_message(message))
@@ -154,12 +137,10 @@ def bind(port: int) -> socket.socket:
 
 
 @contextmanager
-def serving(
-    link: Link, ticket: Ticket, welcome: dict[str, Any], listener: socket.socket
-) -> Iterator[None]:
+def serving(link: Link, welcome: dict[str, Any], listener: socket.socket) -> Iterator[None]:
     """Serve the page from threads of its own while the block runs."""
     server = require_extra("websockets.sync.server", "record").serve(
-        lambda websocket: _talk(websocket, link, ticket, welcome),
+        lambda websocket: _talk(websocket, link, welcome),
         sock=listener,
         process_request=_answers(listener.getsockname()[1]),
         server_header=None,
