@@ -76,7 +76,7 @@ class RunFolder:
 
     def history(self) -> History:
         """The updates so far, and why training ended if it has."""
-        history, _ = self._checkpoint()
+        history, _ = read_checkpoint(self.path)
         history.stopped = self.status().get("stopped", "interrupted")
         return history
 
@@ -98,11 +98,7 @@ class RunFolder:
 
     def state(self) -> TrainingState | None:
         """Where training stood at its checkpoint; None before the first."""
-        return self._checkpoint()[1]
-
-    def _checkpoint(self) -> tuple[History, TrainingState | None]:
-        is_there = (self.path / CHECKPOINT).exists()
-        return read_checkpoint(self.path) if is_there else (History(), None)
+        return read_checkpoint(self.path)[1]
 
     def policy(self, policy: nn.Module | None = None) -> FittedPolicy:
         """The policy as trained so far: from its file, or a newer checkpoint.
@@ -221,6 +217,8 @@ def write_checkpoint(folder: Path, history: History, state: TrainingState | None
 def read_checkpoint(folder: Path) -> tuple[History, TrainingState | None]:
     """The updates of a run, and the state after the last one if there is any."""
     path = folder / CHECKPOINT
+    if not path.exists():
+        return History(), None
     with reading(path, "a checkpoint of this run"):
         parts = from_bytes(read_plain(path, MAX_BYTES))
         history = History(_updates(parts["updates"].tolist(), parts["evaluations"]))
