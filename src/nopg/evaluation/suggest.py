@@ -226,13 +226,9 @@ def compared(unknown: Unknown, places: Places, limits: tuple[float, float], gamm
         return places._replace(slopes=slopes)
     share = share / share.sum()
     rows, counts = np.unique(evenly_drawn(share, N_PLACES), return_counts=True)
-    return Places(
-        inputs[rows],
-        places.visits[rows],
-        slopes[rows] * torch.from_numpy(counts / (N_PLACES * share[rows]))[:, None],
-        places.start[rows],
-        places.step[rows],
-    )
+    stands_for = torch.from_numpy(counts / (N_PLACES * share[rows]))[:, None]
+    chosen: list[Any] = [part[rows] for part in places]
+    return Places(*chosen)._replace(slopes=slopes[rows] * stands_for)
 
 
 def _design(process: GaussianProcess, inputs: Tensor) -> Tensor:
