@@ -34,6 +34,8 @@ def leave_one_out(
     (n, p); `largest` bounds h in standard deviations of the column, (d,). What comes is
     h, (d,), infinity where the column is constant, and the relative error reached.
     """
+    from scipy.optimize import minimize
+
     spread = inputs.std(dim=0, correction=0)
     varies = spread > 1e-12 * (1.0 + inputs.abs().amax(dim=0))
     x = (inputs / torch.where(varies, spread, torch.ones_like(spread)))[:, varies]
@@ -49,12 +51,14 @@ def leave_one_out(
     n, d = x.shape
     silverman = n ** (-1.0 / (d + 4))
     bounds = [(np.log(1e-3), np.log(most)) for most in largest[varies].tolist()]
-    starts = [np.full(d, np.log(silverman * factor)) for factor in (0.5, 2.0)]
-    found = parallel_map(lambda start: problem.minimise(start, bounds), starts)
-    log_h, error = min(found, key=lambda one: one[1])
+    how = {"jac": True, "method": "L-BFGS-B", "bounds": bounds, "options": {"maxiter": 40}}
+    first = (np.full(d, np.log(silverman * factor)) for factor in (0.5, 2.0))
+    starts = [np.clip(start, *np.transpose(bounds)) for start in first]
+    found = parallel_map(lambda start: minimize(problem.error_and_slope, start, **how), starts)
+    best = min(found, key=lambda one: float(one.fun))
     h = torch.full_like(spread, torch.inf)
-    h[varies] = torch.as_tensor(np.exp(log_h)).to(spread) * spread[varies]
-    return h, error
+    h[varies] = torch.as_tensor(np.exp(best.x)).to(spread) * spread[varies]
+    return h, float(best.fun)
 
 
 class _Regression:
@@ -68,17 +72,6 @@ class _Regression:
         # Targets of the candidates: each query's, or one list for all, (m or 1, c, p).
         self.known = known if len(known) == 1 else known[sees]
         self.scale = float((self.targets - self.targets.mean(dim=0)).square().sum()) or 1.0
-
-    def minimise(
-        self, start: np.ndarray, bounds: list[tuple[float, float]]
-    ) -> tuple[np.ndarray, float]:
-        """The best log h from one start within bounds, with its error."""
-        from scipy.optimize import minimize
-
-        how = {"jac": True, "method": "L-BFGS-B", "options": {"maxiter": 40}}
-        inside = np.clip(start, *np.transpose(bounds))
-        found = minimize(self.error_and_slope, inside, bounds=bounds, **how)
-        return found.x, float(found.fun)
 
     def error_and_slope(self, log_h: np.ndarray) -> tuple[float, np.ndarray]:
         """The relative error and its derivative, in closed form."""
