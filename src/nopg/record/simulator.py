@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Space
-from gymnasium.spaces.utils import flatten, flatten_space
+from gymnasium.spaces.utils import flatten_space
+from gymnasium.wrappers import FlattenObservation
 from numpy.typing import NDArray
 
 from nopg.errors import ConfigError, NopgError, require_extra
@@ -33,14 +34,14 @@ class Simulator:
     """A running environment: it holds the present state, so it is not frozen."""
 
     def __init__(self, env_id: str, max_steps: int | None = None) -> None:
-        self._env = make_env(
+        env = make_env(
             env_id,
             render_mode="rgb_array",
             max_episode_steps=max_steps,
             disable_env_checker=True,  # what the recorder needs is checked here
         )
-        self._raw_space = self._env.observation_space
-        self.observation_space = _vector_space(env_id, self._raw_space)
+        self.observation_space = _vector_space(env_id, env.observation_space)
+        self._env = FlattenObservation(env)
         self.action_space: Space[Any] = self._env.action_space
         self.limit = self._env.spec.max_episode_steps if self._env.spec else None
         self.fps = float(self._env.metadata.get("render_fps") or DEFAULT_FPS)
@@ -48,7 +49,8 @@ class Simulator:
     def reset(self, seed: int) -> NDArray[np.float64]:
         """Start an episode; the same seed gives the same start."""
         observation, _ = self._env.reset(seed=seed)
-        self._observation = self._vector(observation)
+        # A copy: some environments hand out the array they go on writing to.
+        self._observation = np.array(observation, dtype=np.float64)
         return self._observation
 
     def step(self, action: Action) -> Transition:
@@ -63,7 +65,7 @@ class Simulator:
                 "The environment must accept an action of its own action space, its "
                 f"step failed ({type(error).__name__}: {error}); repair it."
             ) from error
-        self._observation = self._vector(observation)
+        self._observation = np.array(observation, dtype=np.float64)
         taken = action if isinstance(action, int) else applied.astype(np.float64)
         ends = (bool(terminated), bool(truncated))
         return Transition(before, taken, float(reward), self._observation, *ends)
@@ -86,10 +88,6 @@ class Simulator:
         """Release what the environment holds."""
         env: Any = self._env  # whether `close` has types depends on the version
         env.close()
-
-    def _vector(self, observation: Any) -> NDArray[np.float64]:
-        # A copy: some environments hand out the array they go on writing to.
-        return np.array(flatten(self._raw_space, observation), dtype=np.float64)
 
 
 def as_jpeg(picture: NDArray[np.uint8]) -> bytes:
