@@ -8,7 +8,6 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from nopg.data.dataset import Dataset
-from nopg.data.history import HistoryLayout
 from nopg.dynamics.replays import held_out_folds
 from nopg.dynamics.rewards import NOTE
 from nopg.dynamics.transition_model import regression_actions
@@ -135,13 +134,13 @@ class _FunctionActor:
 
     def __init__(self, function: Callable[[Array], Any], data: Dataset) -> None:
         self._function = function
-        self._layout: HistoryLayout | None = data.history
+        self._n_seen = None if data.history is None else data.history.n_observed
         self._labels = data.n_actions if data.is_discrete else None
         self._width = 1 if data.is_discrete else data.actions.shape[1]
 
     def act(self, states: Array) -> Array:
         """Actions, (m, d_a); labels are one-hot rows."""
-        seen = states[:, : None if self._layout is None else self._layout.n_observed]
+        seen = states[:, : self._n_seen]
         try:
             found = np.asarray(self._function(seen.copy()), dtype=np.float64)
             actions = found.reshape(len(states), self._width)
