@@ -74,11 +74,6 @@ class Evidence:
         """Whether learned models evaluate the policy, and not the kernels."""
         return self.estimate.by == "model"
 
-    def evaluators(self) -> dict[str, tuple[list[int], list[float]]]:
-        """Steps and results of every evaluator that ran during training."""
-        names = {name: None for update in self.history for name in update.evaluations}
-        return {name: self.history.evaluations(name) for name in names}
-
 
 def gather(policy: FittedPolicy) -> Evidence:
     """Ask a policy everything its page tells."""

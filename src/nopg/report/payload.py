@@ -152,7 +152,8 @@ def _curve(evidence: Evidence) -> dict[str, Any] | None:
     if len(updates) > MOST_UPDATES:
         even = np.linspace(0, len(updates) - 1, MOST_UPDATES).round().astype(int)
         updates = [updates[i] for i in even]
-    found = evidence.evaluators().items()
+    names = dict.fromkeys(name for one in evidence.history for name in one.evaluations)
+    found = [(name, evidence.history.evaluations(name)) for name in names]
     return {
         "step": [one.step for one in updates],
         "value": [one.objective for one in updates],
