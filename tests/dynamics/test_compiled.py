@@ -188,6 +188,27 @@ def test_threads_do_not_change_a_digit(case: Case) -> None:
     assert all(np.array_equal(a, b) for a, b in zip(alone, together, strict=True))
 
 
+def test_a_path_is_the_same_alone_and_among_others(case: Case) -> None:
+    # Nine of them: groups that are full, and one that goes by itself.
+    model, starts = ArrayTransitionModel(case[0]).compiled, case[3][:9]
+    assert model is not None
+    rng = np.random.default_rng(4)
+    actions = rng.uniform(-1.0, 1.0, (6, 9, model.d_a))
+    slopes = rng.normal(size=(6, 9, model.d_a, model.d_s))
+    noise = rng.normal(size=(6, 9, model.d_s))
+
+    def paths(some: slice) -> list[np.ndarray]:
+        draws, acted = noise[:, some], np.ascontiguousarray(actions[:, some])
+        steps = model.rollout(acted, starts[some], 6, draws)
+        credit = np.full(len(starts[some]), 0.9)
+        return [*steps, model.action_gradients(steps, slopes[:, some], 0.95, -9.0, credit, draws)]
+
+    every = paths(slice(9))
+    for first, last in ((0, 1), (1, 4), (3, 8), (8, 9)):
+        some = paths(slice(first, last))
+        assert all(np.array_equal(a[:, first:last], b) for a, b in zip(every, some, strict=True))
+
+
 def test_blocks_join_where_they_meet(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     model = ArrayTransitionModel(case[0])
     whole = flat(steps_of(model, case, 20))

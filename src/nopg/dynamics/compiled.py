@@ -157,15 +157,16 @@ def process_fields(process: ProcessArrays) -> dict[str, Any]:
         scaled[:k] = process.points[:k] * process.inverse_scales[i]
         counts.append(n)
         points.append(scaled.reshape(-1, LANES, d).transpose(0, 2, 1).ravel())
-        offsets.append(-0.5 * np.square(scaled).sum(axis=1))
+        offsets.append(-0.5 / np.log(2.0) * np.square(scaled).sum(axis=1))
         for one, row in zip(weights, given, strict=True):
             one.append(np.concatenate([row, np.zeros(n - k)]))
     n_waves = process.frequencies.shape[2]
     waves = process.frequencies.reshape(len(counts), d, n_waves // LANES, LANES)
     sizes = {"d_z": d, "q": q, "n_draws": n_draws, "n_curved": len(counts), "n_waves": n_waves}
-    laid_out = {"target": process.curved, "count": counts, "frequencies": waves.swapaxes(1, 2)}
+    laid_out = {"target": process.curved, "count": counts, "phases": process.phases / np.pi}
     laid_out |= {"points": _joined(points), "offsets": _joined(offsets)}
     laid_out |= {"weights": _joined([part for one in weights for part in one])}
+    laid_out |= {"frequencies": waves.swapaxes(1, 2) / np.pi}
     return process._asdict() | sizes | laid_out
 
 

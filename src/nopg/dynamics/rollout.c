@@ -3,22 +3,35 @@
  *
  * Kernels and waves are evaluated eight at a time with the vector types of gcc and clang, as
  * wide as the machine's: wider ones would go to memory and back at every operation.
- * A path is computed by itself: its digits do not depend on which others there are, nor
- * on how they are shared among threads.
+ * Some paths go side by side, so that what they share is read once. A path's digits do not depend
+ * on which others there are, nor on how they are shared among threads: for this products are added
+ * by `plus_product` alone, since compilers may round one loop otherwise than another.
  */
 #include "act.h"
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#elif defined(__AVX512F__) || defined(__FMA__)
+#include <immintrin.h>
+#endif
 
 #define LANES 8
-#define TOGETHER 4 /* paths that are predicted side by side */
 #define NEAR 25.0 /* e^-25, a hundred billionth: what is so much farther off does not count */
+/* Numbers in a register, and paths side by side: sums of which none waits for the one before. */
 #if defined(__AVX512F__)
 #define WIDE 8
+#define TOGETHER 8
 #elif defined(__AVX__)
 #define WIDE 4
+#define TOGETHER 4
 #else
 #define WIDE 2
+#define TOGETHER 4
 #endif
-#define EACH for (int p = 0; p < LANES / WIDE; p++)
+#define IN_STEP 16 /* paths that take each step together: kernels of a target stay near by */
+#define PARTS (LANES / WIDE)
+#define EACH for (int p = 0; p < PARTS; p++)
+#define EVERY 8  /* sums of a path or of several, likewise */
+#define CHAINS 8 /* registers whose series are summed at once, likewise */
 typedef double part __attribute__((vector_size(8 * WIDE)));
 typedef int64_t ipart __attribute__((vector_size(8 * WIDE)));
 typedef struct {
@@ -35,9 +48,9 @@ typedef struct {
   const int64_t *target, *count;    /* (n_curved), its column and its kernels */
   const double *inverse_scales;  /* (n_curved, d) */
   const double *points;          /* of each target (count / LANES, d, LANES), scaled */
-  const double *offsets;         /* of each target (count), -|point|^2 / 2 */
+  const double *offsets;         /* of each target (count), -|point|^2 / 2 / ln 2 */
   const double *weights;         /* of each draw and target (count) */
-  const double *frequencies;     /* of each target (n_waves / LANES, d, LANES) */
+  const double *frequencies;     /* of each target (n_waves / LANES, d, LANES), in half turns */
   const double *phases;          /* (n_curved, n_waves) */
   const double *wave_weights;    /* (n_draws, n_curved, n_waves) */
   /* Noise; log_std is (2 d + 1, d_p), null without noise. */
@@ -87,13 +100,21 @@ static vec plus(vec a, double x) {
   return a;
 }
 
-static vec plus_times(vec a, double x, vec b) {
-  EACH a.of[p] += x * b.of[p];
-  return a;
+/* a + b c, rounded once where the machine can. */
+static inline __attribute__((always_inline)) part plus_product(part a, part b, part c) {
+#if defined(__aarch64__)
+  return (part)vfmaq_f64((float64x2_t)a, (float64x2_t)b, (float64x2_t)c);
+#elif defined(__AVX512F__)
+  return (part)_mm512_fmadd_pd((__m512d)b, (__m512d)c, (__m512d)a);
+#elif defined(__FMA__) && defined(__AVX__)
+  return (part)_mm256_fmadd_pd((__m256d)b, (__m256d)c, (__m256d)a);
+#else
+  return a + b * c;
+#endif
 }
 
-static vec plus_product(vec a, vec b, vec c) {
-  EACH a.of[p] += b.of[p] * c.of[p];
+static inline __attribute__((always_inline)) vec plus_times(vec a, double x, vec b) {
+  EACH a.of[p] = plus_product(a.of[p], splat(x), b.of[p]);
   return a;
 }
 
@@ -114,40 +135,82 @@ static part choose(ipart is_so, part a, part b) {
   return (part)((is_so & (ipart)a) | (~is_so & (ipart)b));
 }
 
-/* 2^n e^r with |r| <= ln 2 / 2: Taylor's series to the last bit. */
+/* Series of 2^r, and of cos(pi r) in r^2, with |r| <= 1/2: meeting them at Chebyshev's points, right
+ * to the last bit. */
+#define N_POWERS 12
+#define N_COSINES 9
+#define TERM(c) {c, c, c, c, c, c, c, c}
+static const double powers[N_POWERS][LANES] __attribute__((aligned(64))) = {
+    TERM(4.4549605981865186e-10), TERM(7.072585949269223e-09), TERM(1.0178062445845774e-07),
+    TERM(1.321544258792169e-06),  TERM(1.525273382983612e-05), TERM(0.0001540353044173605),
+    TERM(0.0013333558146416936),  TERM(0.009618129107606888),  TERM(0.0555041086648216),
+    TERM(0.24022650695910097),    TERM(0.6931471805599453),    TERM(1.0)};
+static const double cosines[N_COSINES][LANES] __attribute__((aligned(64))) = {
+    TERM(4.166399462726949e-06), TERM(-0.00010458286368326585), TERM(0.001929562652479866),
+    TERM(-0.02580689002587539),  TERM(0.2353306302721577),      TERM(-1.3352627688518803),
+    TERM(4.058712126416736),     TERM(-4.934802200544679),      TERM(1.0)};
+
+/* A number that a product is added to, in place: it is read again for each sum, since copies would
+ * take the place of arithmetic. */
+static inline __attribute__((always_inline)) part anew(const double *x, part before) {
+  part found;
+#if defined(__aarch64__)
+  __asm__("ldr %q0, %1" : "=w"(found) : "m"(*(const part *)x), "w"(before));
+#else
+  memcpy(&found, x, sizeof(part));
+  (void)before;
+#endif
+  return found;
+}
+
+#define CHAIN _Pragma("GCC unroll 8") for (int i = 0; i < CHAINS; i++)
+
+/* 2^x, in place. */
+static inline __attribute__((always_inline)) void exp2_of(part *x) {
+  const part round = splat(0x1.8p52), low = splat(-1010.0);
+  part r[CHAINS], y[CHAINS];
+  ipart n[CHAINS];
+  CHAIN {
+    part at = choose(x[i] < low, low, x[i]), shifted = at + round;
+    r[i] = at - (shifted - round);
+    n[i] = (ipart)shifted << 52; /* to where the exponent is */
+    y[i] = anew(powers[0], r[i]);
+  }
+#pragma GCC unroll 12
+  for (int j = 1; j < N_POWERS; j++) CHAIN y[i] = plus_product(anew(powers[j], y[i]), y[i], r[i]);
+  CHAIN x[i] = (part)((ipart)y[i] + n[i]);
+}
+
+/* cos(pi x) = (-1)^n cos(pi (x - n)), in place. */
+static inline __attribute__((always_inline)) void cos_of(part *x) {
+  const part round = splat(0x1.8p52);
+  part s[CHAINS], y[CHAINS];
+  ipart odd[CHAINS];
+  CHAIN {
+    part shifted = x[i] + round, r = x[i] - (shifted - round);
+    odd[i] = (ipart)shifted << 63;
+    s[i] = r * r;
+    y[i] = anew(cosines[0], r);
+  }
+#pragma GCC unroll 12
+  for (int j = 1; j < N_COSINES; j++) CHAIN y[i] = plus_product(anew(cosines[j], y[i]), y[i], s[i]);
+  CHAIN x[i] = (part)((ipart)y[i] ^ odd[i]);
+}
+
+/* e^x as 2^n 2^(r / ln 2) with |r| <= ln 2 / 2. */
 static part exp_part(part x) {
   const part round = splat(0x1.8p52), low = splat(-700.0);
   x = choose(x < low, low, x);
   part shifted = x * 1.4426950408889634 + round, n = shifted - round;
   part r = (x - n * 0x1.62e42fefa3800p-1) - n * 0x1.ef35793c76730p-45;
-  part y = splat(1.0 / 479001600.0);
-  const double c[] = {1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320,
-                      1.0 / 5040,     1.0 / 720,     1.0 / 120,    1.0 / 24,
-                      1.0 / 6,        0.5,           1.0,          1.0};
-  for (int i = 0; i < 12; i++) y = y * r + c[i];
-  return y * (part)(((ipart)shifted - (ipart)round + 1023) << 52);
+  part y = anew(powers[0], r);
+  r *= 1.4426950408889634;
+  for (int i = 1; i < N_POWERS; i++) y = y * r + anew(powers[i], y);
+  return (part)((ipart)y + ((ipart)shifted << 52));
 }
 
 static inline __attribute__((always_inline)) vec exp_of(vec x) {
   EACH x.of[p] = exp_part(x.of[p]);
-  return x;
-}
-
-/* cos(pi (y - n)) = (-1)^n cos(x) with y = x / pi and |y - n| <= 1/2. */
-static inline __attribute__((always_inline)) vec cos_of(vec x) {
-  const part round = splat(0x1.8p52);
-  /* In the square, meeting it at Chebyshev's points: right to the last bit. */
-  const double c[] = {-1.1464689885720029e-11, 2.0876630867422994e-09, -2.755731776732053e-07,
-                      2.4801587292446213e-05,  -0.0013888888888860709, 0.04166666666666634,
-                      -0.5,                    1.0};
-  EACH {
-    part shifted = x.of[p] * 0.3183098861837907 + round, n = shifted - round;
-    part r = (x.of[p] - n * 0x1.921fb544p+1) - n * 0x1.0b4611a626331p-33;
-    part s = r * r, y = splat(4.6276759850181716e-14);
-    for (int i = 0; i < 8; i++) y = y * s + c[i];
-    ipart odd = ((ipart)shifted - (ipart)round) << 63;
-    x.of[p] = (part)((ipart)y ^ odd);
-  }
   return x;
 }
 
@@ -162,57 +225,166 @@ static void fill(const Model *m, const double *state, const double *action,
   }
 }
 
-/* Sums of z times (d, LANES) columns x, of each of `count` paths added to its e. */
-static inline __attribute__((always_inline)) void along(int count, int64_t d, const double *z,
-                                                        int64_t width, const double *x, vec *e) {
-  for (int64_t i = 0; i < d; i++) {
-    vec there = load(x + i * LANES);
-    for (int k = 0; k < count; k++) e[k] = plus_times(e[k], z[k * width + i], there);
+/* LANES numbers less one of each path, and sums of z, (d, TOGETHER), times (d, LANES) columns x. */
+static inline __attribute__((always_inline)) void along(int64_t d, const double *from,
+                                                        const double *less, const double *z,
+                                                        const double *x, vec *e) {
+  vec found[TOGETHER]; /* in registers */
+  for (int k = 0; k < TOGETHER; k++) found[k] = plus(load(from), -less[k]);
+  for (int64_t i = 0; i < d; i++, z += TOGETHER, x += LANES) {
+    vec there = load(x);
+#if defined(__aarch64__) /* a product takes either number of a register */
+    for (int k = 0; k < TOGETHER; k += 2) {
+      part two;
+      memcpy(&two, z + k, sizeof(part));
+      __asm__("" : "+w"(two)); /* read as one */
+      found[k] = plus_times(found[k], two[0], there);
+      found[k + 1] = plus_times(found[k + 1], two[1], there);
+    }
+#else
+    for (int k = 0; k < TOGETHER; k++) found[k] = plus_times(found[k], z[k], there);
+#endif
+  }
+  for (int k = 0; k < TOGETHER; k++) e[k] = found[k];
+}
+
+/* The same for the first path alone, of `n` times LANES numbers and columns. */
+static inline __attribute__((always_inline)) void alone(const int n, int64_t d, const double *from,
+                                                        double less, const double *z,
+                                                        const double *x, vec *e) {
+  vec found[TOGETHER];
+#pragma GCC unroll 8
+  for (int k = 0; k < n; k++) found[k] = plus(load(from + k * LANES), -less);
+  for (int64_t i = 0; i < d; i++, z += TOGETHER, x += LANES) {
+#pragma GCC unroll 8
+    for (int k = 0; k < n; k++) found[k] = plus_times(found[k], *z, load(x + k * d * LANES));
+  }
+#pragma GCC unroll 8
+  for (int k = 0; k < n; k++) e[k] = found[k];
+}
+
+static int64_t filled(int64_t count) { return (count + TOGETHER - 1) / TOGETHER * TOGETHER; }
+
+/* Inputs of `count` paths in deviations, TOGETHER of them side by side: (.., d, TOGETHER). */
+static void standardise(const Model *m, int64_t count, int64_t width, const double *inputs,
+                        double *z) {
+  for (int64_t k = 0; k < count; k++)
+    for (int64_t i = 0; i < m->d_z; i++)
+      z[(k / TOGETHER * m->d_z + i) * TOGETHER + k % TOGETHER] =
+          (inputs[k * width + i] - m->centre[i]) * m->factor[i];
+}
+
+/* Where paths are in length scales of the c-th curved target, over ln 2, and half the square of
+ * how far that is. */
+static void scale(const Model *m, int64_t c, const double *z, double *scaled, double *half) {
+  double total[TOGETHER] = {0};
+  for (int64_t i = 0; i < m->d_z; i++)
+    for (int k = 0; k < TOGETHER; k++) {
+      double one = z[i * TOGETHER + k] * m->inverse_scales[c * m->d_z + i];
+      scaled[i * TOGETHER + k] = 1.4426950408889634 * one;
+      total[k] += scaled[i * TOGETHER + k] * one;
+    }
+  for (int k = 0; k < TOGETHER; k++) half[k] = 0.5 * total[k];
+}
+
+/* What is summed up over a target's points: kernels or waves. */
+typedef struct {
+  int64_t d, count;
+  const double *from, *less, *z, *x;
+  int is_wave;
+} Sum;
+
+/* Of n LANES of exponents or of half turns, what is summed up. */
+static inline __attribute__((always_inline)) void bent(const Sum *sum, const int n, vec *e) {
+  for (int i = 0; i < n * PARTS; i += CHAINS) {
+    if (sum->is_wave)
+      cos_of((part *)e + i);
+    else
+      exp2_of((part *)e + i);
   }
 }
 
-/* The mean of a Gaussian process, or a draw: linear part, kernels and waves. Of `count`
- * paths side by side, `width` apart: what they share is read once for all. */
-static inline __attribute__((always_inline)) void predict(const Model *m, const int count,
-                                                          const int64_t *draw, int64_t width,
-                                                          const double *input, double *out,
-                                                          double *z, double *scaled) {
+/* The next LANES from j on of the first path by itself, and how many they are. */
+static inline __attribute__((always_inline)) int by_itself(const Sum *sum, int64_t j, vec *e) {
+  const double *x = sum->x + j * sum->d, *from = sum->from + j;
+  int64_t n = (sum->count - j) / LANES;
+  if (n >= TOGETHER) {
+    alone(TOGETHER, sum->d, from, sum->less[0], sum->z, x, e);
+    bent(sum, TOGETHER, e);
+    return TOGETHER;
+  }
+  if (n >= 4) {
+    alone(4, sum->d, from, sum->less[0], sum->z, x, e);
+    bent(sum, 4, e);
+    return 4;
+  }
+  if (n >= 2) {
+    alone(2, sum->d, from, sum->less[0], sum->z, x, e);
+    bent(sum, 2, e);
+    return 2;
+  }
+  alone(1, sum->d, from, sum->less[0], sum->z, x, e);
+  bent(sum, 1, e);
+  return 1;
+}
+
+/* Their weighted sums, of all paths or of the first alone. */
+static inline __attribute__((always_inline)) void add_up(const Sum *sum, int is_alone,
+                                                         const double *const *weights,
+                                                         vec *total) {
+  vec e[TOGETHER] = {0};
+  if (is_alone)
+    for (int64_t j = 0, n; j < sum->count; j += n * LANES) {
+      n = by_itself(sum, j, e);
+      for (int64_t k = 0; k < n; k++) {
+        vec w = load(weights[0] + j + k * LANES);
+        EACH total[0].of[p] = plus_product(total[0].of[p], w.of[p], e[k].of[p]);
+      }
+    }
+  else
+    for (int64_t j = 0; j < sum->count; j += LANES) {
+      along(sum->d, sum->from + j, sum->less, sum->z, sum->x + j * sum->d, e);
+      bent(sum, TOGETHER, e);
+      for (int k = 0; k < TOGETHER; k++) {
+        vec w = load(weights[k] + j);
+        EACH total[k].of[p] = plus_product(total[k].of[p], w.of[p], e[k].of[p]);
+      }
+    }
+}
+
+/* The mean of a Gaussian process, or a draw: linear part, kernels and waves. Of `count` paths,
+ * `width` apart, filled up to a multiple of TOGETHER. */
+static void predict(const Model *m, int64_t count, const int64_t *draw, int64_t width,
+                    const double *inputs, double *out, double *z, double *scaled) {
   int64_t d = m->d_z, q = m->q, n_kernels = 0, done = 0, n_waves = m->n_waves;
   for (int64_t c = 0; c < m->n_curved; c++) n_kernels += m->count[c];
-  for (int k = 0; k < count; k++) {
+  standardise(m, filled(count), width, inputs, z);
+  for (int64_t k = 0; k < count; k++) {
     const double *linear = m->linear + draw[k] * (1 + d) * q;
-    double *at = z + k * width, *to = out + k * width;
-    for (int64_t i = 0; i < d; i++) at[i] = (input[k * width + i] - m->centre[i]) * m->factor[i];
+    const double *at = z + k / TOGETHER * d * TOGETHER + k % TOGETHER;
+    double *to = out + k * width;
     memcpy(to, linear, q * sizeof(double));
     for (int64_t i = 0; i < d; i++)
-      for (int64_t j = 0; j < q; j++) to[j] += at[i] * linear[(1 + i) * q + j];
+      for (int64_t j = 0; j < q; j++) to[j] += at[i * TOGETHER] * linear[(1 + i) * q + j];
   }
-  for (int64_t c = 0; c < m->n_curved; c++) {
-    int64_t n = m->count[c];
-    double half[TOGETHER] = {0};
-    vec total[TOGETHER] = {0}, e[TOGETHER];
-    for (int k = 0; k < count; k++)
-      for (int64_t i = 0; i < d; i++) {
-        double one = scaled[k * width + i] = z[k * width + i] * m->inverse_scales[c * d + i];
-        half[k] += 0.5 * one * one;
-      }
-    for (int64_t j = done; j < done + n; j += LANES) {
-      for (int k = 0; k < count; k++) e[k] = plus(load(m->offsets + j), -half[k]);
-      along(count, d, scaled, width, m->points + j * d, e);
-      for (int k = 0; k < count; k++)
-        total[k] = plus_product(total[k], load(m->weights + draw[k] * n_kernels + j), exp_of(e[k]));
+  for (int64_t c = 0; c < m->n_curved; done += m->count[c++])
+    for (int64_t first = 0; first < count; first += TOGETHER) {
+      const double *at = z + first * d, *weights[TOGETHER];
+      double half[TOGETHER], none[TOGETHER] = {0};
+      vec total[TOGETHER] = {0};
+      scale(m, c, at, scaled, half);
+      for (int k = 0; k < TOGETHER; k++)
+        weights[k] = m->weights + draw[first + k] * n_kernels + done;
+      Sum kernels = {d, m->count[c], m->offsets + done, half, scaled, m->points + done * d, 0};
+      add_up(&kernels, first + 1 == count, weights, total);
+      for (int k = 0; k < TOGETHER; k++)
+        weights[k] = m->wave_weights + (draw[first + k] * m->n_curved + c) * n_waves;
+      Sum waves = {d, n_waves, m->phases + c * n_waves, none, at, m->frequencies + c * n_waves * d,
+                   1};
+      if (n_waves) add_up(&waves, first + 1 == count, weights, total);
+      for (int k = 0; k < TOGETHER && first + k < count; k++)
+        out[(first + k) * width + m->target[c]] += sum(total[k]);
     }
-    done += n;
-    for (int64_t j = c * n_waves; j < (c + 1) * n_waves; j += LANES) {
-      for (int k = 0; k < count; k++) e[k] = load(m->phases + j);
-      along(count, d, z, width, m->frequencies + j * d, e);
-      for (int k = 0; k < count; k++) {
-        const double *w = m->wave_weights + draw[k] * m->n_curved * n_waves + j;
-        total[k] = plus_product(total[k], load(w), cos_of(e[k]));
-      }
-    }
-    for (int k = 0; k < count; k++) out[k * width + m->target[c]] += sum(total[k]);
-  }
 }
 
 /* Log of a column's deviation before its limits, and the gust in units of it. */
@@ -330,10 +502,11 @@ static double terminate(const Model *m, const double *state, double *scores, int
   vec total = {0}, ended = {0}, earned = {0};
   for (int64_t j = 0; j < n; j += LANES) {
     if (!any_above(load(scores + j), most - NEAR)) continue;
-    vec w = exp_of(plus(load(scores + j), -most));
-    total = plus_times(total, 1.0, w);
-    ended = plus_product(ended, w, load(m->ended + j));
-    earned = plus_product(earned, w, load(m->end_rewards + j));
+    vec w = exp_of(plus(load(scores + j), -most)), is_end = load(m->ended + j);
+    vec rewards = load(m->end_rewards + j);
+    EACH total.of[p] += w.of[p];
+    EACH ended.of[p] = plus_product(ended.of[p], w.of[p], is_end.of[p]);
+    EACH earned.of[p] = plus_product(earned.of[p], w.of[p], rewards.of[p]);
   }
   *share = sum(ended) / sum(total);
   *reward = sum(earned) / sum(total);
@@ -358,16 +531,16 @@ int nopg_rollout(const Model *m, const Policies *a, int64_t first, int64_t last,
                  double *terminated, double *left, double *continuing) {
   int64_t width = m->d_z + m->q + 4 * LANES, own = widest(&a->net);
   width = own > width ? own : width;
-  double *memory = malloc(((4 * TOGETHER + 2) * width + m->n_points) * sizeof(double));
+  double *memory = calloc((4 * IN_STEP + 2) * width + m->n_points, sizeof(double));
   if (!memory) return 1;
-  double *inputs = memory, *outs = inputs + TOGETHER * width, *z = outs + TOGETHER * width;
-  double *scaled = z + TOGETHER * width, *one = scaled + TOGETHER * width;
+  double *inputs = memory, *outs = inputs + IN_STEP * width, *z = outs + IN_STEP * width;
+  double *scaled = z + IN_STEP * width, *one = scaled + IN_STEP * width;
   double *two = one + width, *scores = two + width;
-  int64_t per_draw = n_paths / m->n_draws, count = TOGETHER, beside = m->n_ending;
-  for (; first < last; first += count) {
-    count = last - first < TOGETHER ? 1 : TOGETHER;
-    int64_t draw[TOGETHER];
-    for (int64_t k = 0; k < count; k++) draw[k] = (first + k) / per_draw;
+  int64_t per_draw = n_paths / m->n_draws, beside = m->n_ending;
+  for (; first < last; first += IN_STEP) {
+    int64_t count = last - first < IN_STEP ? last - first : IN_STEP, draw[IN_STEP];
+    for (int64_t k = 0; k < filled(count); k++)
+      draw[k] = (first + (k < count ? k : 0)) / per_draw;
     for (int64_t t = 0; t < n_steps; t++) {
       for (int64_t k = 0; k < count; k++) {
         int64_t b = first + k, row = t * n_paths + b;
@@ -380,10 +553,9 @@ int nopg_rollout(const Model *m, const Policies *a, int64_t first, int64_t last,
         if (a->gains) feed_back(m, a, row, state, action);
         fill(m, state, action, inputs + k * width);
       }
-      if (count == 1)
-        predict(m, 1, draw, width, inputs, outs, z, scaled);
-      else
-        predict(m, TOGETHER, draw, width, inputs, outs, z, scaled);
+      for (int64_t k = count; k < filled(count); k++)
+        memcpy(inputs + k * width, inputs, width * sizeof(double));
+      predict(m, count, draw, width, inputs, outs, z, scaled);
       for (int64_t k = 0; k < count; k++) {
         int64_t row = t * n_paths + first + k;
         double *input = inputs + k * width, *out = outs + k * width;
@@ -412,52 +584,91 @@ int nopg_rollout(const Model *m, const Policies *a, int64_t first, int64_t last,
   return 0;
 }
 
-/* slope += sum_j g_j d predict_j / d input, of the mean (one draw, no waves). The kernel
- * of a point u has the derivative k (u - z) / scale^2, and the angle of (x, y) changes by
- * (x dy - y dx) / (x^2 + y^2). */
-static void predict_backward(const Model *m, const double *input, const double *g,
-                             double *slope, double *z, double *scaled) {
-  int64_t d = m->d_z, q = m->q;
-  part moments[d];
-  for (int64_t i = 0; i < d; i++) {
-    z[i] = (input[i] - m->centre[i]) * m->factor[i];
-    for (int64_t j = 0; j < q; j++)
-      slope[i] += g[j] * m->linear[(1 + i) * q + j] * m->factor[i];
-  }
-  const double *points = m->points, *offsets = m->offsets, *weights = m->weights;
-  for (int64_t c = 0; c < m->n_curved; c++) {
-    int64_t n = m->count[c];
-    double half = 0.0, coefficient = g[m->target[c]];
-    for (int64_t i = 0; i < d; i++) {
-      scaled[i] = z[i] * m->inverse_scales[c * d + i];
-      half += 0.5 * scaled[i] * scaled[i];
-      moments[i] = splat(0.0);
+/* Sums of weighted kernels, and of these times each column of their points, (d, TOGETHER). */
+static inline __attribute__((always_inline)) void moments_of(const Sum *sums, const int n_paths,
+                                                             const double *weights, double *kept,
+                                                             double *whole, double *moments) {
+  const int n_columns = EVERY / n_paths;
+  int64_t d = sums->d;
+  vec e[TOGETHER] = {0}, total[TOGETHER] = {0};
+  for (int64_t j = 0, n = TOGETHER; j < sums->count; j += n_paths == 1 ? n * LANES : LANES) {
+    if (n_paths == 1) {
+      n = by_itself(sums, j, e);
+    } else {
+      along(d, sums->from + j, sums->less, sums->z, sums->x + j * d, e);
+      bent(sums, TOGETHER, e);
     }
-    vec total = {0};
-    for (int64_t j = 0; coefficient != 0.0 && j < n; j += LANES) {
-      vec e = plus(load(offsets + j), -half), k = {0};
-      for (int64_t i = 0; i < d; i++)
-        e = plus_times(e, scaled[i], load(points + j * d + i * LANES));
-      k = plus_product(k, load(weights + j), exp_of(e));
-      total = plus_times(total, 1.0, k);
-      for (int64_t i = 0; i < d; i++) {
-        vec x = load(points + j * d + i * LANES);
-        EACH moments[i] += k.of[p] * x.of[p];
+    for (int k = 0; k < n; k++) {
+      int64_t at = n_paths == 1 ? j + k * LANES : j;
+      vec w = load(weights + at), *own = total + (n_paths == 1 ? 0 : k);
+      EACH e[k].of[p] *= w.of[p];
+      EACH own->of[p] += e[k].of[p];
+      store(kept + (j * n_paths + k * LANES), e[k]);
+    }
+  }
+  for (int k = 0; k < n_paths; k++) whole[k] = sum(total[k]);
+  for (int64_t i = 0; i < d; i += n_columns) {
+    part found[EVERY] = {0};
+    const double *columns[EVERY];
+    for (int l = 0; l < n_columns; l++)
+      columns[l] = sums->x + (i + l < d ? i + l : i) * LANES;
+    for (int64_t j = 0; j < sums->count; j += LANES)
+#pragma GCC unroll 8
+      for (int k = 0; k < n_paths; k++) {
+        vec w = load(kept + j * n_paths + k * LANES);
+#pragma GCC unroll 8
+        for (int l = 0; l < n_columns; l++) {
+          vec x = load(columns[l] + j * d);
+          EACH found[k * n_columns + l] = plus_product(found[k * n_columns + l], w.of[p], x.of[p]);
+        }
+      }
+    for (int k = 0; k < n_paths; k++)
+      for (int l = 0; l < n_columns; l++)
+        moments[(i + l) * TOGETHER + k] = sum_part(found[k * n_columns + l]);
+  }
+}
+
+/* slope += sum_j g_j d predict_j / d input, of the mean (one draw, no waves), of `count` paths. The
+ * kernel of a point u has the derivative k (u - z) / scale^2, and the angle of (x, y) changes by
+ * (x dy - y dx) / (x^2 + y^2). */
+static void predict_backward(const Model *m, int64_t count, int64_t width, const double *inputs,
+                             const double *gs, double *slopes, double *z, double *scaled,
+                             double *kept) {
+  int64_t d = m->d_z, q = m->q, done = 0;
+  double moments[(d + EVERY) * TOGETHER];
+  standardise(m, filled(count), width, inputs, z);
+  for (int64_t k = 0; k < count; k++)
+    for (int64_t i = 0; i < d; i++)
+      for (int64_t j = 0; j < q; j++)
+        slopes[k * width + i] += gs[k * width + j] * m->linear[(1 + i) * q + j] * m->factor[i];
+  for (int64_t c = 0; c < m->n_curved; done += m->count[c++])
+    for (int64_t first = 0; first < count; first += TOGETHER) {
+      const double *at = z + first * d, *by_scale = m->inverse_scales + c * d;
+      double half[TOGETHER], whole[TOGETHER];
+      scale(m, c, at, scaled, half);
+      Sum kernels = {d, m->count[c], m->offsets + done, half, scaled, m->points + done * d, 0};
+      if (first + 1 == count)
+        moments_of(&kernels, 1, m->weights + done, kept, whole, moments);
+      else
+        moments_of(&kernels, TOGETHER, m->weights + done, kept, whole, moments);
+      for (int k = 0; k < TOGETHER && first + k < count; k++) {
+        double *slope = slopes + (first + k) * width;
+        double by_target = gs[(first + k) * width + m->target[c]];
+        for (int64_t i = 0; i < d; i++) {
+          double there = at[i * TOGETHER + k] * by_scale[i];
+          double moment = moments[i * TOGETHER + k] - whole[k] * there;
+          slope[i] += by_target * moment * by_scale[i] * m->factor[i];
+        }
       }
     }
-    for (int64_t i = 0; i < d; i++)
-      slope[i] += coefficient * (sum_part(moments[i]) - sum(total) * scaled[i]) *
-                  m->inverse_scales[c * d + i] * m->factor[i];
-    points += d * n;
-    offsets += n;
-    weights += n;
-  }
-  for (int64_t k = 0; k < d - m->d; k++) {
-    int64_t i = m->turned[3 * k], j = m->turned[3 * k + 1];
-    double x = input[i], y = input[j], by_angle = slope[m->d + k] / fmax(x * x + y * y, 1e-18);
-    slope[i] -= y * by_angle;
-    slope[j] += x * by_angle;
-  }
+  for (int64_t k = 0; k < count; k++)
+    for (int64_t l = 0; l < d - m->d; l++) {
+      const int64_t i = m->turned[3 * l], j = m->turned[3 * l + 1];
+      double *slope = slopes + k * width, x = inputs[k * width + i], y = inputs[k * width + j];
+      double by_angle = slope[m->d + l] / fmax(x * x + y * y, 1e-18);
+      slope[i] -= y * by_angle;
+      slope[j] += x * by_angle;
+    }
 }
 
 static void disturb_backward(const Model *m, const double *input, const double *draws,
@@ -520,53 +731,65 @@ int nopg_backward(const Model *m, int64_t first, int64_t last, int64_t n_paths,
                   const double *actions, const double *reached, const double *following,
                   const double *rewards, const double *terminated, const double *left,
                   const double *continuing, double *gradients) {
-  int64_t d_s = m->d_s, d_a = m->d_a, width = m->d_z + m->q + m->d_s;
-  double *memory = malloc((9 * width + m->n_points) * sizeof(double));
+  int64_t d_s = m->d_s, d_a = m->d_a, width = m->d_z + m->q + m->d_s, most = 0;
+  for (int64_t c = 0; c < m->n_curved; c++) most = m->count[c] > most ? m->count[c] : most;
+  int64_t size = (6 * IN_STEP + 3) * width + m->n_points + most * TOGETHER;
+  double *memory = calloc(size, sizeof(double));
   if (!memory) return 1;
-  double *input = memory, *g = input + width, *slope = g + width, *z = slope + width;
-  double *scaled = z + width, *after = scaled + width, *ending = after + width;
-  double *final = ending + width, *adjoint = final + width, *scores = adjoint + width;
-  for (int64_t b = first; b < last; b++) {
-    double value = 0.0;
-    for (int64_t i = 0; i < d_s; i++) adjoint[i] = 0.0;
+  double *inputs = memory, *gs = inputs + IN_STEP * width, *slopes = gs + IN_STEP * width;
+  double *z = slopes + IN_STEP * width, *scaled = z + IN_STEP * width;
+  double *adjoints = scaled + IN_STEP * width, *after = adjoints + IN_STEP * width;
+  double *ending = after + width, *final = ending + width, *scores = final + width;
+  double *kept = scores + m->n_points;
+  for (; first < last; first += IN_STEP) {
+    int64_t count = last - first < IN_STEP ? last - first : IN_STEP;
+    double values[IN_STEP] = {0}, expected[IN_STEP];
+    memset(adjoints, 0, IN_STEP * width * sizeof(double));
     for (int64_t t = n_steps - 1; t >= 0; t--) {
-      int64_t row = t * n_paths + b;
-      const double *there = reached + row * d_s;
-      double stays = 1.0 - terminated[row], out = left[row];
-      double expected = (1.0 - out) * value + out * worst;
-      fill(m, states + row * d_s, actions + row * d_a, input);
-      for (int64_t i = 0; i < d_s; i++) ending[i] = final[i] = 0.0;
-      if (m->n_points && terminated[row] > 1e-15)
-        terminate_backward(m, following + row * d_s, scores, ending, final);
-      for (int64_t i = 0; i < d_s; i++) {
-        double ahead = stays * (1.0 - out) * adjoint[i] - expected * ending[i];
-        g[i] = gamma * ahead + final[i] - continuing[row] * ending[i];
+      for (int64_t k = 0; k < count; k++) {
+        int64_t row = t * n_paths + first + k;
+        const double *there = reached + row * d_s, *adjoint = adjoints + k * width;
+        double *input = inputs + k * width, *g = gs + k * width, *slope = slopes + k * width;
+        double stays = 1.0 - terminated[row], out = left[row], value = values[k];
+        expected[k] = (1.0 - out) * value + out * worst;
+        fill(m, states + row * d_s, actions + row * d_a, input);
+        for (int64_t i = 0; i < d_s; i++) ending[i] = final[i] = 0.0;
+        if (m->n_points && terminated[row] > 1e-15)
+          terminate_backward(m, following + row * d_s, scores, ending, final);
+        for (int64_t i = 0; i < d_s; i++) {
+          double ahead = stays * (1.0 - out) * adjoint[i] - expected[k] * ending[i];
+          g[i] = gamma * ahead + final[i] - continuing[row] * ending[i];
+        }
+        project_backward(m, there, after, g);
+        for (int64_t i = 0; out > 0.0 && i < d_s; i++) {
+          double unit, leaving = beyond(m, i, there[i], &unit) * unit * (1.0 - out);
+          g[i] += gamma * stays * (worst - value) * leaving;
+        }
+        for (int64_t i = 0; i < m->d_z; i++) slope[i] = 0.0;
+        for (int64_t i = 0; i < m->n_copied; i++) {
+          double past = g[m->d_p + i];
+          if (i < m->n_changes) g[i] += past;
+          slope[m->copied[i]] += i < m->n_changes ? -past : past;
+        }
+        for (int64_t i = 0; i < m->d_p; i++) slope[i] += g[i];
+        if (draws && m->log_std) disturb_backward(m, input, draws + row * d_s, g, slope);
+        double reward = continuing[row];
+        g[m->d_p] = reward > m->reward_low && reward < m->reward_high ? stays : 0.0;
       }
-      project_backward(m, there, after, g);
-      for (int64_t i = 0; out > 0.0 && i < d_s; i++) {
-        double unit, leaving = beyond(m, i, there[i], &unit) * unit * (1.0 - out);
-        g[i] += gamma * stays * (worst - value) * leaving;
+      predict_backward(m, count, width, inputs, gs, slopes, z, scaled, kept);
+      for (int64_t k = 0; k < count; k++) {
+        int64_t row = t * n_paths + first + k;
+        double *gradient = gradients + row * d_a, *slope = slopes + k * width;
+        double *adjoint = adjoints + k * width;
+        memcpy(gradient, slope + d_s, d_a * sizeof(double));
+        for (int64_t i = 0; i < d_s; i++) {
+          adjoint[i] = slope[i];
+          for (int64_t j = 0; j < d_a; j++)
+            adjoint[i] += gradient[j] * by_state[(row * d_a + j) * d_s + i];
+          adjoint[i] *= credit[first + k];
+        }
+        values[k] = rewards[row] + gamma * (1.0 - terminated[row]) * expected[k];
       }
-      for (int64_t i = 0; i < m->d_z; i++) slope[i] = 0.0;
-      for (int64_t i = 0; i < m->n_copied; i++) {
-        double past = g[m->d_p + i];
-        if (i < m->n_changes) g[i] += past;
-        slope[m->copied[i]] += i < m->n_changes ? -past : past;
-      }
-      for (int64_t i = 0; i < m->d_p; i++) slope[i] += g[i];
-      if (draws && m->log_std) disturb_backward(m, input, draws + row * d_s, g, slope);
-      double reward = continuing[row];
-      g[m->d_p] = reward > m->reward_low && reward < m->reward_high ? stays : 0.0;
-      predict_backward(m, input, g, slope, z, scaled);
-      double *gradient = gradients + row * d_a;
-      memcpy(gradient, slope + d_s, d_a * sizeof(double));
-      for (int64_t i = 0; i < d_s; i++) {
-        adjoint[i] = slope[i];
-        for (int64_t j = 0; j < d_a; j++)
-          adjoint[i] += gradient[j] * by_state[(row * d_a + j) * d_s + i];
-        adjoint[i] *= credit[b];
-      }
-      value = rewards[row] + gamma * stays * expected;
     }
   }
   free(memory);
