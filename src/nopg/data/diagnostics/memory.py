@@ -14,6 +14,7 @@ from nopg.data.diagnostics.checks import Diagnostic, diagnostic
 from nopg.data.diagnostics.residuals import Residuals, Sequences, residuals
 from nopg.data.transitions import TransitionTable
 from nopg.data.validation import FloatArray, counted
+from nopg.threads import side_by_side
 
 _LONGEST = 16  # most steps looked back; a quarter of an episode if that is less
 _LEAST_NOISE = 0.002  # share of variance below which nothing is to be explained
@@ -42,6 +43,7 @@ class Memory:
 _NOTHING = Memory(0, 0, 0.0, "State and action explain what can be explained.")
 
 
+@side_by_side()  # threads that share small products take ten times as long, and round otherwise
 def find_memory(table: TransitionTable) -> Memory:
     """Test whether actions act late or states hide something, in rows of episodes."""
     sequences = Sequences.of(table)

@@ -100,8 +100,7 @@ class GaussianRegression:
 
         def cost(logs: FloatArray) -> tuple[float, FloatArray]:
             inverse_lengths = np.exp(-2.0 * logs[:d])
-            bumps = np.tensordot(inverse_lengths, squares, 1)
-            bumps = np.exp(2.0 * logs[d] - 0.5 * bumps)
+            bumps = np.exp(2.0 * logs[d] - 0.5 * np.tensordot(inverse_lengths, squares, 1))
             covariance = linear + bumps
             covariance.flat[:: n + 1] += np.exp(2.0 * logs[d + 1])
             factor = cho_factor(covariance, lower=True, check_finite=False)
