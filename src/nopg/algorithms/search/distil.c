@@ -9,8 +9,15 @@
 
 #define PART 32       /* rows, whole blocks of a product */
 #define EIGHT 8       /* rows and columns of a block of a product, which fill the registers */
+#define LINE 16       /* numbers that no two threads share: loops of compilers end in other sums */
 
-typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
+/* Floats in a register. */
+#if defined(__AVX__)
+#define WIDE 8
+#else
+#define WIDE 4
+#endif
+typedef float Floats __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
 
 typedef struct {
   int64_t n_layers, n_rows, n_steps, n_wanted, is_discrete, has_bias;
@@ -36,30 +43,84 @@ typedef struct {
 
 static int64_t filled(int64_t width) { return (width + EIGHT - 1) / EIGHT * EIGHT; }
 
-/* c = a b, or a row more than that; a has any strides, (n, k), b and c lie in order. */
-static void multiply(const float *a, int64_t by_row, int64_t by_column, const float *b, float *c,
-                     int64_t n, int64_t k, int64_t m, const float *more) {
+/* made += x times the rows at b, EIGHT of them each; `by_row` is from one x to the next. */
+static inline __attribute__((always_inline)) void rank_one(const float *x, int64_t by_row,
+                                                           const float *b,
+                                                           Floats made[EIGHT][EIGHT / WIDE]) {
+  for (int p = 0; p < EIGHT / WIDE; p++) {
+    Floats there = *(const Floats *)(b + p * WIDE);
+#pragma GCC unroll 8
+    for (int l = 0; l < EIGHT; l++) made[l][p] += x[l * by_row] * there;
+  }
+}
+
+#if defined(__aarch64__)
+/* The same where a product takes any number of a register: x are read in fours. */
+#define READ(to, from)           \
+  Floats to = *(const Floats *)(from); \
+  __asm__("" : "+w"(to))
+static inline __attribute__((always_inline)) void rank_one_of(const Floats *x, int at, int64_t by,
+                                                              const float *b,
+                                                              Floats made[EIGHT][EIGHT / WIDE]) {
+  for (int p = 0; p < EIGHT / WIDE; p++) {
+    Floats there = *(const Floats *)(b + p * WIDE);
+#pragma GCC unroll 8
+    for (int l = 0; l < EIGHT; l++)
+      made[l][p] += (by ? x[l / WIDE][l % WIDE] : x[l][at]) * there;
+  }
+}
+#endif
+
+/* c = a b, or a row more than that; a is (n, k), its rows or its columns in order, and b and c
+ * lie in order. All sizes are multiples of EIGHT. */
+static inline __attribute__((always_inline)) void multiply(const float *a, int64_t by_row,
+                                                           const int is_turned, const float *b,
+                                                           float *c, int64_t n, int64_t k,
+                                                           int64_t m, const float *more) {
   static const float none[EIGHT];
   for (int64_t i = 0; i < n; i += EIGHT)
     for (int64_t j = 0; j < m; j += EIGHT) {
-      const Four *first = (const Four *)(more ? more + j : none);
-      Four left[EIGHT], right[EIGHT];
+      const float *first = more ? more + j : none, *at = b + j;
+      Floats made[EIGHT][EIGHT / WIDE];
 #pragma GCC unroll 8
-      for (int l = 0; l < EIGHT; l++) left[l] = first[0], right[l] = first[1];
-      const float *from = a + i * by_row, *at = b + j;
-      for (int64_t t = 0; t < k; t++, from += by_column, at += m) {
-        Four one = *(const Four *)at, two = *(const Four *)(at + 4);
-#pragma GCC unroll 8
-        for (int l = 0; l < EIGHT; l++) {
-          left[l] += from[l * by_row] * one;
-          right[l] += from[l * by_row] * two;
+      for (int l = 0; l < EIGHT; l++)
+        for (int p = 0; p < EIGHT / WIDE; p++) made[l][p] = *(const Floats *)(first + p * WIDE);
+      if (is_turned) {
+        for (int64_t t = 0; t < k; t++, at += m) {
+          const float *from = a + t * by_row + i;
+#if defined(__aarch64__)
+          READ(one, from);
+          READ(two, from + WIDE);
+          const Floats x[] = {one, two};
+          rank_one_of(x, 0, 1, at, made);
+#else
+          rank_one(from, 1, at, made);
+#endif
         }
+      } else {
+        const float *from = a + i * by_row;
+#if defined(__aarch64__)
+        for (int64_t t = 0; t < k; t += WIDE, from += WIDE) {
+          READ(x0, from);
+          READ(x1, from + by_row);
+          READ(x2, from + 2 * by_row);
+          READ(x3, from + 3 * by_row);
+          READ(x4, from + 4 * by_row);
+          READ(x5, from + 5 * by_row);
+          READ(x6, from + 6 * by_row);
+          READ(x7, from + 7 * by_row);
+          const Floats x[] = {x0, x1, x2, x3, x4, x5, x6, x7};
+#pragma GCC unroll 4
+          for (int l = 0; l < WIDE; l++, at += m) rank_one_of(x, l, 0, at, made);
+        }
+#else
+        for (int64_t t = 0; t < k; t++, at += m) rank_one(from + t, by_row, at, made);
+#endif
       }
 #pragma GCC unroll 8
-      for (int l = 0; l < EIGHT; l++) {
-        *(Four *)(c + (i + l) * m + j) = left[l];
-        *(Four *)(c + (i + l) * m + j + 4) = right[l];
-      }
+      for (int l = 0; l < EIGHT; l++)
+        for (int p = 0; p < EIGHT / WIDE; p++)
+          *(Floats *)(c + (i + l) * m + j + p * WIDE) = made[l][p];
     }
 }
 
@@ -109,7 +170,7 @@ static void part_slopes(const Team *team, int64_t step, int64_t part, float *roo
     const float *weights = team->parameters + team->begins[l], *x = room + l * size;
     float *made = room + (l + 1) * size;
     int64_t from = widths[l], to = widths[l + 1];
-    multiply(x, from, 1, weights, made, n, from, to, weights + from * to);
+    multiply(x, from, 0, weights, made, n, from, to, weights + from * to);
     if (l + 1 < L)
       for (int64_t i = 0; i < n * to; i++) made[i] = made[i] > 0.0f ? made[i] : 0.0f;
   }
@@ -121,14 +182,14 @@ static void part_slopes(const Team *team, int64_t step, int64_t part, float *roo
     float *slopes = team->slopes + part * team->n_parameters + team->begins[l];
     const float *x = room + l * size;
     int64_t from = widths[l], to = widths[l + 1];
-    multiply(x, 1, from, slope, slopes, from, n, to, NULL);
+    multiply(x, from, 1, slope, slopes, from, n, to, NULL);
     slopes += from * to;
     memset(slopes, 0, to * sizeof(float));
     if (given->has_bias)
       for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < to; j++) slopes[j] += slope[i * to + j];
     if (!l) break;
-    multiply(slope, to, 1, back + team->begins[l], next, n, to, from, NULL);
+    multiply(slope, to, 0, back + team->begins[l], next, n, to, from, NULL);
     for (int64_t i = 0; i < n * from; i++) next[i] = x[i] > 0.0f ? next[i] : 0.0f;
     float *swap = slope;
     slope = next;
@@ -172,7 +233,7 @@ static void learn(const void *job, int64_t first, int64_t last) {
     for (int64_t part = n * first / size; part < n * last / size; part++)
       part_slopes(team, step, part, room, back);
     meet(&team->crew);
-    ascend(team, step, m * first / size, m * last / size);
+    ascend(team, step, m / LINE * first / size * LINE, m / LINE * last / size * LINE);
     meet(&team->crew);
   }
 }
@@ -201,12 +262,14 @@ int64_t nopg_distil(const Lesson *given, int64_t n_threads) {
     if (l < L) begins[l] = team.n_parameters;
     if (l < L) team.n_parameters += (widths[l] + 1) * filled(given->widths[l + 1]);
   }
+  team.n_parameters = (team.n_parameters + LINE - 1) / LINE * LINE;
   n_threads = n_threads < team.n_parts ? n_threads : team.n_parts;
   n_threads = n_threads < 1 ? 1 : n_threads < MOST_THREADS ? n_threads : MOST_THREADS;
   team.n_room = (L + 2) * PART * team.widest + team.n_parameters;
   int64_t count = (3 + team.n_parts) * team.n_parameters + n_threads * team.n_room;
-  float *memory = calloc(count, sizeof(float));
-  if (!memory) return 0;
+  void *memory;
+  if (posix_memalign(&memory, LINE * sizeof(float), count * sizeof(float))) return 0;
+  memset(memory, 0, count * sizeof(float));
   team.parameters = memory;
   team.means = team.parameters + team.n_parameters;
   team.squares = team.means + team.n_parameters;
