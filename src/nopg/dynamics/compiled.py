@@ -83,8 +83,7 @@ class CompiledModel:
         arrays = [np.empty((n_steps, n, k)) for k in (self.d_s, self.d_a, self.d_s, self.d_s)]
         arrays += [np.empty((n_steps, n)) for _ in range(4)]
         arrays[0][0] = starts
-        if draws is not None:
-            draws = np.ascontiguousarray(draws)
+        draws = None if draws is None else np.ascontiguousarray(draws)
         given = [_pointer(draws), *(_pointer(array) for array in arrays)]
         _in_parts(library.nopg_rollout, (self.struct, policies), n, (n_steps, *given))
         del kept  # alive until here
@@ -100,7 +99,6 @@ class CompiledModel:
         draws: Array | None,  # those of the rollout
     ) -> Array:
         """dU_t / da_t along each rollout, (T, B, d_a); see `rollout_gradients`."""
-        library = compiled_library()
         draws = draws if self.is_noisy else None
         n_steps, n = steps[0].shape[:2]
         self._require(credit, (n,))
@@ -112,7 +110,7 @@ class CompiledModel:
             for x in (credit, by_state, draws, *steps, found)
         ]
         rest = (n_steps, gamma, worst, *map(_pointer, arrays))
-        _in_parts(library.nopg_backward, (self.struct,), n, rest)
+        _in_parts(compiled_library().nopg_backward, (self.struct,), n, rest)
         return found
 
     @staticmethod
@@ -164,9 +162,8 @@ def process_fields(process: ProcessArrays) -> dict[str, Any]:
     waves = process.frequencies.reshape(len(counts), d, n_waves // LANES, LANES)
     sizes = {"d_z": d, "q": q, "n_draws": n_draws, "n_curved": len(counts), "n_waves": n_waves}
     laid_out = {"target": process.curved, "count": counts, "phases": process.phases / np.pi}
-    laid_out |= {"points": _joined(points), "offsets": _joined(offsets)}
-    laid_out |= {"weights": _joined([part for one in weights for part in one])}
-    laid_out |= {"frequencies": waves.swapaxes(1, 2) / np.pi}
+    laid_out |= {"frequencies": waves.swapaxes(1, 2) / np.pi, "offsets": _joined(offsets)}
+    laid_out |= {"points": _joined(points), "weights": _joined([*itertools.chain(*weights)])}
     return process._asdict() | sizes | laid_out
 
 

@@ -13,7 +13,7 @@ from nopg.dynamics.transition_model import PredictedStep, TransitionModel
 from nopg.policies.arrays import Array
 from nopg.threads import parallel_map
 
-BATCH = 512  # steps whose derivatives are taken at once
+BATCH = 128  # steps whose derivatives are taken at once
 DIFFERENCE = 1e-4  # of a known reward's slopes, in deviations of what it depends on
 
 

@@ -6,6 +6,7 @@ noisy. The factors of the counts were measured once.
 """
 
 import time
+import timeit
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -17,8 +18,9 @@ from nopg.algorithms.nopg.nopg import NOPG
 from nopg.algorithms.search import planning, refinement
 from nopg.algorithms.search.candidates import ASCENTS, N_ASCENT_ROWS, N_ROUNDS, PLANS
 from nopg.algorithms.search.clock import GAMMA, discount_of
+from nopg.algorithms.search.distillation import BATCH, MAX_STEPS, N_STEPS, distil
 from nopg.algorithms.search.memory import AUTO, remembered, starting_states
-from nopg.algorithms.search.selection import MAX_STARTS
+from nopg.algorithms.search.selection import HIDDEN, MAX_STARTS
 from nopg.bellman.samples import initial_state_tensor
 from nopg.data.dataset import Dataset
 from nopg.discount import discount_horizon
@@ -28,6 +30,7 @@ from nopg.dynamics.hyperparameters import FREE, negative_log_posterior
 from nopg.dynamics.posterior import N_FEATURES
 from nopg.dynamics.transition_model import TransitionModel
 from nopg.policies.arrays import Array
+from nopg.policies.build import PolicySpec
 from nopg.randomness import Seed
 from nopg.threads import side_by_side
 
@@ -47,8 +50,7 @@ class LearningCost(NamedTuple):
 
     def __str__(self) -> str:
         cores = "one core" if self.n_cores == 1 else f"{self.n_cores} cores"
-        time, memory = f"{self.seconds:.0f} s", f"{self.megabytes:.0f} MB"
-        return f"Learning takes about {time} on {cores}, {memory}."
+        return f"Learning takes about {self.seconds:.0f} s on {cores}, {self.megabytes:.0f} MB."
 
 
 def learning_cost(
@@ -80,7 +82,7 @@ def cost_of_search(
     data: Dataset, starts: Array, gamma: float, n_updates: int, n_refining: int, sparse: bool
 ) -> LearningCost:
     """The same of data and starts with their history."""
-    model, actions, unit, step = _measured(data)
+    model, actions, unit, step, row = _measured(data)
     n_starts, (n, d_s) = len(starts), data.observations.shape
     is_noisy, n_curved = model.noise is not None, len(model.process.curved)
     n_policies, r = len(PLANS) + (1 if sparse else len(ASCENTS) + N_ROUNDS), refinement
@@ -119,17 +121,18 @@ def cost_of_search(
     units += left * (0.4 * n_ascents + 0.0002 * refined)
     units += n_curved * 300.0 if is_noisy and data.episodes is not None else 0.0
     ascending = 80.0 + 0.13 * rows + len(ASCENTS) * n_updates * 0.0012 * rows
-    units += 0.1 * n_anchors + 0.04 * again + (2000.0 if sparse else left * ascending)
+    units += 0.1 * n_anchors + 0.04 * again + (500.0 if sparse else left * ascending)
+    taught = 2.2 * MAX_STEPS * BATCH if sparse else 0.0  # rows, of lessons
     cores = torch.get_num_threads()
-    seconds = (units * unit + steps * step) / (1.0 + SHARED * min(cores - 1, 4))
+    seconds = (units * unit + steps * step + taught * row) / (1.0 + SHARED * min(cores - 1, 4))
     numbers = 4 * cores * N_INDUCING * min(n, N_ROWS) + 4 * n_curved * N_INDUCING**2
     at_once = max(n_anchors, again / N_ROUNDS) / (n_anchors + again)  # one plan after the other
     numbers += n * 12 * (2 * d_s + 4) + 2 * at_once * planned * (3 * d_s + 6)
     return LearningCost(seconds, 60.0 + 8e-6 * numbers, cores)
 
 
-def _measured(data: Dataset) -> tuple[TransitionModel, Array, float, float]:
-    """A rough model, actions, and seconds of a likelihood and of a step of a path."""
+def _measured(data: Dataset) -> tuple[TransitionModel, Array, float, float, float]:
+    """A rough model, actions, and seconds of a likelihood, a step, and a row in distillation."""
     rng = np.random.default_rng(0)
     columns = model_columns(data.subset(np.sort(rng.permutation(len(data))[:N_ROUGH])))
     limits = FREE._replace(n_samples=N_LIKELY)
@@ -141,14 +144,14 @@ def _measured(data: Dataset) -> tuple[TransitionModel, Array, float, float]:
     states, actions = (column.numpy() for column in columns[:2])
     acted = np.tile(actions[:32], (planning.MAX_REPEAT, 1, 1))
     follow = _seconds(lambda: model.arrays.follow(states[:32], acted))
-    return model, actions, unit, follow / acted[..., 0].size
+    n, widths = min(len(states), N_LIKELY), (states.shape[1], actions.shape[1])
+    spec = PolicySpec(kind="deterministic", n_states=widths[0], n_outputs=widths[1], hidden=HIDDEN)
+    policy = spec.build(torch.Generator())
+    lesson = planning.DistillationTargets(states[:n], actions[:n], np.ones(n), 1)
+    taught = _seconds(lambda: distil(policy, lesson)) / (N_STEPS * n)
+    return model, actions, unit, follow / acted[..., 0].size, taught
 
 
 def _seconds(work: Callable[[], object]) -> float:
     """The least of some tries, of this thread: others may use the machine, too."""
-    found = []
-    for _ in range(5):
-        begun = time.thread_time()
-        work()
-        found.append(time.thread_time() - begun)
-    return min(found)
+    return min(timeit.repeat(work, timer=time.thread_time, repeat=5, number=1))

@@ -112,8 +112,7 @@ class GaussianRegression:
             by_length = 0.5 * np.tensordot(squares, shared, 2) * inverse_lengths
             by_noise = np.trace(slope) * np.exp(2.0 * logs[d + 1])
             gradient = np.array([*by_length, shared.sum(), by_noise])
-            log_determinant = np.log(np.diagonal(factor[0])).sum()
-            return 0.5 * float(targets @ weights) + float(log_determinant), -gradient
+            return float(0.5 * targets @ weights + np.log(factor[0].diagonal()).sum()), -gradient
 
         # Logarithms of lengths, scale and noise that standardised columns can have.
         bounds = [*[(-1.5, 4.0)] * d, (-4.0, 2.0), (-6.0, 0.5)]
@@ -174,9 +173,8 @@ def residuals(sequences: Sequences, lag: int, least: float) -> Iterator[Residual
 def _least_linear(inputs: FloatArray, targets: FloatArray) -> list[int]:
     """The columns of which a linear regression leaves most, in their order."""
     matrix = np.column_stack([np.ones(len(inputs)), inputs])
-    fitted = matrix @ np.linalg.lstsq(matrix, targets, rcond=None)[0]
-    left = ((targets - fitted) ** 2).mean(axis=0)
-    chosen = np.argsort(-left)[:_COLUMNS]
+    left = targets - matrix @ np.linalg.lstsq(matrix, targets, rcond=None)[0]
+    chosen = np.argsort(-(left**2).mean(axis=0))[:_COLUMNS]
     return sorted(int(column) for column in chosen if targets[:, column].any())
 
 
