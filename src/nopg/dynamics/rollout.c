@@ -135,8 +135,8 @@ static part choose(ipart is_so, part a, part b) {
   return (part)((is_so & (ipart)a) | (~is_so & (ipart)b));
 }
 
-/* Series of 2^r, and of cos(pi r) in r^2, with |r| <= 1/2: meeting them at Chebyshev's points, right
- * to the last bit. */
+/* Series of 2^r, and of cos(pi r) in r^2, with |r| <= 1/2: meeting them at Chebyshev's points,
+ * right to the last bit. */
 #define N_POWERS 12
 #define N_COSINES 9
 #define TERM(c) {c, c, c, c, c, c, c, c}
