@@ -19,7 +19,7 @@ from nopg.bellman.rows import QueryRows, RowWeights, query_rows
 from nopg.bellman.samples import ArcCoordinates, Samples, on_circles, state_offsets
 from nopg.bellman.solution import Estimator
 from nopg.linalg.solve import SolverConfig
-from tests.problems import small_problem
+from tests.problems import only_states, small_problem
 
 DOUBLE = torch.float64
 EXACT_SOLVES = SolverConfig(rtol=1e-12)
@@ -35,7 +35,7 @@ def matched_model(
     queries: Tensor, samples: Tensor, actions: Tensor, h: Tensor, h_a: Tensor, k: int | None = None
 ) -> MatchedRows:
     rows = rows_of(queries, samples, actions, h, k)
-    return MatchedRows(rows, state_offsets(rows, samples, h), actions, h_a)
+    return MatchedRows(rows, state_offsets(rows, only_states(samples), h), actions, h_a)
 
 
 @pytest.mark.parametrize("k", [None, 60])
@@ -220,9 +220,9 @@ def test_rows_on_a_circle_match_the_angle() -> None:
     arcs = ArcCoordinates.of(samples)
     assert arcs.pairs == ((0, 1),)
     torch.testing.assert_close(arcs.states(arcs.places(samples)), samples)
-    turn = arcs.difference(arcs.places(samples[:1]), arcs.places(samples[-1:]))
+    turn = arcs.wrapped(arcs.places(samples[:1]) - arcs.places(samples[-1:]))
     assert float(turn[0, 1]) == pytest.approx(2 * np.pi - 6.2)  # the short way round
-    widths = on_circles(nopg.Bandwidths([0.2, 0.8, 0.5], [1.0]), samples)
+    widths = on_circles(nopg.Bandwidths([0.2, 0.8, 0.5], [1.0]), arcs)
     assert widths.state == pytest.approx((0.4, 0.4, 0.5))
     assert widths.next_state == (0.2, 0.8, 0.5)
 

@@ -13,6 +13,7 @@ from nopg.bellman.newton import LONGEST_STEP, REACH, STEEPNESS
 from nopg.bellman.rows import query_rows
 from nopg.bellman.samples import state_offsets
 from tests.gpu import reference
+from tests.problems import only_states
 
 if TYPE_CHECKING:
     from nopg.gpu.matched import FusedMatchedRows, Newton
@@ -183,7 +184,7 @@ class Matching:
         fused = FusedMatchedRows(
             newton(case.dtype), *(log_psi, listed, table, points, precision, case.n_batch, 1)
         )
-        plain = MatchedRows(rows, state_offsets(rows, s, h), a, h_a)
+        plain = MatchedRows(rows, state_offsets(rows, only_states(s), h), a, h_a)
         return cls(plain, fused, listed, actions, taken.to(DEVICE, case.dtype))
 
     def match(self, taken: Tensor) -> Tensor:

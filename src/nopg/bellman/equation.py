@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nopg.bellman.parts import joined_parts
 from nopg.bellman.problem import NADARAYA_WATSON, EstimatorConfig, Problem
 from nopg.bellman.rows import Neighbours
-from nopg.bellman.samples import Samples, initial_state_tensor
+from nopg.bellman.samples import initial_state_tensor
 from nopg.bellman.solution import BellmanSolution, Estimator, Objective
 from nopg.data.dataset import Dataset
 from nopg.kernels.bandwidths import Bandwidths
@@ -61,7 +62,7 @@ class BellmanEquation:
         stochastic: str = "paper",
         **settings: Any,
     ) -> None:
-        samples = Samples.of(data, dtype, "cpu")
+        samples, _ = joined_parts(data, ranks, dtype, "cpu")
         d_a = 1 if data.is_discrete else samples.actions.shape[1]
         bandwidths.require_widths(samples.states.shape[1], d_a)
         settings |= {"rows": rows, "stochastic": stochastic, "neighbours": neighbours}

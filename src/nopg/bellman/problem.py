@@ -30,7 +30,7 @@ from nopg.bellman.rows import Neighbours, QueryRows, RowModel, query_rows
 from nopg.bellman.samples import Samples, on_circles, state_offsets
 from nopg.errors import ConfigError, require_choice, require_count, warn
 from nopg.kernels.bandwidths import Bandwidths
-from nopg.kernels.neighbours import log_label_similarity
+from nopg.kernels.neighbours import log_label_similarity, passed_block
 from nopg.linalg.coarse import CoarseCells, solve_library
 from nopg.linalg.ranks import Ranks
 from nopg.policies.families import CategoricalPolicy, GaussianPolicy, Policy
@@ -100,18 +100,19 @@ class Problem:
         config: EstimatorConfig,  # how integrals are taken
         # Of next-state draws, made once: lists stay valid, and J is smooth in the policy.
         generator: Generator,
-        # Processes to share the next states with; all of them call this with the same data.
+        # Processes to share the next states with; all call this with the same data, or their part.
         ranks: Ranks | None = None,
     ) -> Self:
         """Draw the next states, list the neighbours, keep what never changes."""
         if config.rows == MATCHED:
-            bandwidths = on_circles(bandwidths, samples.states)
+            bandwidths = on_circles(bandwidths, samples.arcs)
         drawn = _next_states(samples, bandwidths, config.next_state_samples, generator)
+        ranks = samples.ranks or ranks
         if ranks is not None:
-            same = _fingerprint(samples, initial_states, bandwidths, config)
-            ranks.require_same(same, "data and settings", drawn.device)
+            ranks.require_same(_fingerprint(samples, initial_states, bandwidths, config))
             part, group = ranks.part(len(samples.rewards)), config.next_state_samples
-            drawn = drawn[part.start * group : part.stop * group]
+            if samples.ranks is None:
+                drawn = drawn[part.start * group : part.stop * group]
         is_large = len(samples.rewards) >= WORTHWHILE
         with ThreadPoolExecutor() as pool:  # C is compiled meanwhile
             pool.submit(compiled_rows.library_for, drawn)
@@ -134,7 +135,8 @@ class Problem:
         states, actions, rewards = (x.to(like) for x in (s.states, s.actions, s.rewards))
         samples = Samples(states, actions, rewards, s.next_states.to(like), s.continuation.to(like))
         given = (samples, initial, self.bandwidths, self.config)
-        return self.build(*given, Generator(like.device), self.ranks)
+        every = self.ranks and replace(self.ranks, sizes=())  # each has all of these
+        return self.build(*given, Generator(like.device), every)
 
     def rows_at(self, states: Tensor) -> QueryRows:
         """Rows at any other states, listed by the same rule."""
@@ -208,7 +210,7 @@ class Problem:
             widths = widths[:0]
         if self.config.rows == NADARAYA_WATSON:
             return NadarayaWatson(rows, s.actions, widths**2, similarity)
-        offsets = state_offsets(rows, s.states, s.states.new_tensor(h.state))
+        offsets = state_offsets(rows, s, s.states.new_tensor(h.state))
         return MatchedRows(rows, offsets, s.actions, widths, similarity)
 
 
@@ -229,6 +231,16 @@ def list_rows(
     h, neighbours = samples.states.new_tensor(bandwidths.state), config.neighbours
     if config.rows == MATCHED and neighbours == "auto":
         neighbours = NEAREST
+    if samples.ranks is not None:
+        n, drawn = len(samples.rewards), config.next_state_samples
+        if not isinstance(neighbours, int) or 2 * neighbours >= n or drawn > 1:
+            raise ConfigError(
+                f"Ranks that share data must list under half of all {n} samples at one next state "
+                f"each, got neighbours={neighbours!r} and next_state_samples={drawn}; pass fewer."
+            )
+        pieces = samples.ranks.passed_round(samples.states)
+        block = passed_block(queries, pieces, h, neighbours, n)
+        return QueryRows((block,), samples.actions, queries, (len(queries), n))
     margin = -math.log(config.tolerance) + _action_span(samples, bandwidths)
     given = (queries, samples.states, samples.actions, h, neighbours)
     return query_rows(*given, log_margin=margin, most=config.max_neighbours)
@@ -236,13 +248,14 @@ def list_rows(
 
 def _fingerprint(
     samples: Samples, initial_states: Tensor, bandwidths: Bandwidths, config: EstimatorConfig
-) -> int:
-    """A 63-bit number that differs when anything the rows are made of differs."""
+) -> str:
+    """A text that differs when anything the rows are made of, or would be, differs."""
     digest = hashlib.sha256(repr((bandwidths, config)).encode())
-    for tensor in (*(x for x in vars(samples).values() if isinstance(x, Tensor)), initial_states):
+    held = vars(samples).values() if samples.ranks is None else ()
+    for tensor in (*(x for x in held if isinstance(x, Tensor)), initial_states):
         digest.update(repr(tuple(tensor.shape)).encode())
         digest.update(tensor.contiguous().cpu().numpy().tobytes())
-    return int.from_bytes(digest.digest()[:8], "little") >> 1
+    return digest.hexdigest()
 
 
 def _action_span(samples: Samples, bandwidths: Bandwidths) -> float:

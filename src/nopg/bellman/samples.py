@@ -9,11 +9,11 @@ an angle.
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import getitem
 from typing import Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from nopg.bellman.rows import QueryRows
@@ -21,6 +21,7 @@ from nopg.data.dataset import Dataset
 from nopg.data.validation import angle_pairs, as_states
 from nopg.gpu.tiles import spatial_order
 from nopg.kernels.bandwidths import Bandwidths
+from nopg.linalg.ranks import Ranks
 
 ORDERED_FROM = 4096  # samples from which their order in memory is worth its cost
 
@@ -38,6 +39,12 @@ class Samples:
     n_actions: int = 0  # number of labels, 0 for continuous actions
     # Row of the data set each sample is; None if they are the rows in order.
     order: Tensor | None = None
+    ranks: Ranks | None = None  # where they share the data: states are then of one's own part
+
+    @cached_property
+    def arcs(self) -> "ArcCoordinates":
+        """Coordinates of the states."""
+        return ArcCoordinates.of(self.states)
 
     @cached_property
     def continuation_mask(self) -> Tensor | None:
@@ -129,15 +136,8 @@ class ArcCoordinates:
             found[:, n + p, i], found[:, n + p, j] = -states[:, j], states[:, i]
         return found
 
-    def difference(self, to: Tensor, origin: Tensor) -> Tensor:
-        """to - origin, angles the short way round."""
-        offset, n = to - origin, len(self.straight)
-        if self.pairs:
-            offset[..., n:] = torch.remainder(offset[..., n:] + math.pi, 2.0 * math.pi) - math.pi
-        return offset
-
-    def wrapped(self, offset: NDArray[Any]) -> NDArray[Any]:
-        """Differences of coordinates in an array, (..., d), angles the short way round."""
+    def wrapped(self, offset: Any) -> Any:
+        """Differences of coordinates, an array or tensor (..., d), angles the short way round."""
         if self.pairs:
             turns = offset[..., len(self.straight) :]
             turns[...] = (turns + math.pi) % (2.0 * math.pi) - math.pi
@@ -148,21 +148,21 @@ class ArcCoordinates:
         return bandwidths[[*self.straight, *(i for i, _ in self.pairs)]]
 
 
-def state_offsets(rows: QueryRows, samples: Tensor, bandwidths: Tensor) -> list[Tensor]:
+def state_offsets(rows: QueryRows, samples: Samples, bandwidths: Tensor) -> list[Tensor]:
     """Offsets of the listed samples from their queries, in bandwidths."""
     # Block by block, (m_b, k_b, d), one column for each circle, whose bandwidths are equal.
-    arcs = ArcCoordinates.of(samples)
-    here, there = arcs.places(rows.queries), arcs.places(samples)
+    arcs, pick = samples.arcs, getitem if samples.ranks is None else samples.ranks.pick
+    here, there = arcs.places(rows.queries), arcs.places(samples.states)
     widths, found = arcs.widths(bandwidths), []
     for block in rows.blocks:
-        listed = there[None] if block.columns is None else there[block.columns.long()]
-        found.append(arcs.difference(listed, here[block.rows][:, None]) / widths)
+        listed = there[None] if block.columns is None else pick(there, block.columns.long())
+        found.append(arcs.wrapped(listed - here[block.rows][:, None]) / widths)
     return found
 
 
-def on_circles(bandwidths: Bandwidths, states: Tensor) -> Bandwidths:
+def on_circles(bandwidths: Bandwidths, arcs: ArcCoordinates) -> Bandwidths:
     """The same with one bandwidth for both columns of a circle: their mean in logs."""
     h = list(bandwidths.state)
-    for i, j in angle_pairs(states):
+    for i, j in arcs.pairs:
         h[i] = h[j] = math.sqrt(h[i] * h[j])
     return Bandwidths(h, bandwidths.action, bandwidths.next_state)

@@ -1,8 +1,8 @@
 """Responsibilities whose rows are shared out over ranks.
 
-Every rank holds all the data and a range of the next states: it asks the policy there, makes those
-rows of P, and differentiates by those outputs. What the rest of the estimator sees is the whole P,
-so that Theorem 1, the certificate and Eq. (10) are written once for one process and for many.
+Every rank has a range of the next states, and all data or those of its range: it asks the policy
+there, makes those rows of P, and differentiates by those outputs. What the rest of the estimator
+sees is the whole P, so that Theorem 1, the certificate and Eq. (10) are written once for all.
 """
 
 from dataclasses import replace

@@ -45,7 +45,7 @@ class StepRegression:
 
         s, self.bandwidths, self.arcs = samples, bandwidths, arcs
         here = arcs.places(s.states)
-        moved = arcs.difference(arcs.places(s.next_states), here)
+        moved = arcs.wrapped(arcs.places(s.next_states) - here)
         steps = torch.cat([moved, s.rewards[:, None], goes_on[:, None]], dim=1)
         columns = [s.states] if s.n_actions else [s.states, s.actions]
         given = torch.cat([*columns, s.states.new_ones((len(here), 1))], dim=1)

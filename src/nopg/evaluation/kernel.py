@@ -21,7 +21,7 @@ from nopg.bellman.problem import MATCHED, EstimatorConfig, Problem
 from nopg.bellman.samples import Samples, initial_state_tensor
 from nopg.bellman.solution import BellmanSolution, Estimator, Objective
 from nopg.data.dataset import Dataset
-from nopg.errors import require_count
+from nopg.errors import ConfigError, require_count
 from nopg.evaluation.intervals import Estimate
 from nopg.evaluation.kernel_ensemble import EnsembleBasis, KernelEnsemble, weighted_product
 from nopg.evaluation.rollouts import Region, Rollouts
@@ -40,16 +40,11 @@ ENTRY_RTOL = 1e-4  # the same for probabilities of entering a region
 class KernelEvaluator:
     """The kernel estimate of one policy on one data set."""
 
-    problem: Problem
-    """Kernel rows of the data, whatever the policy."""
-    policy: Policy
-    """Whose return is estimated. Call `policy_changed` after its parameters have."""
-    data: Dataset
-    """What the problem was made from."""
-    seed: Seed
-    """Source of every draw."""
-    rtol: float = FINAL_RTOL
-    """Relative residual of the solves."""
+    problem: Problem  # kernel rows of the data, whatever the policy
+    policy: Policy  # whose return is estimated; call `policy_changed` after its parameters have
+    data: Dataset  # what the problem was made from
+    seed: Seed  # source of every draw
+    rtol: float = FINAL_RTOL  # relative residual of the solves
 
     def policy_changed(self) -> None:
         """Forget what was solved for earlier parameters of the policy."""
@@ -128,7 +123,7 @@ class KernelEvaluator:
     def rollouts(self, n_steps: int) -> Rollouts:
         """The distribution of states after each of the next steps, no sampling."""
         require_count("n_steps", n_steps)
-        problem, at_sample = self.problem, self.solution.eps0  # (n,), after one step
+        problem, at_sample = self._alone(), self.solution.eps0  # (n,), after one step
         samples, n_initial = problem.samples, problem.initial_rows.shape[0]
         found = []
         for _ in range(n_steps):
@@ -141,10 +136,7 @@ class KernelEvaluator:
     def support(
         self, states: Any, actions: Any = None, weights: NDArray[np.float64] | None = None
     ) -> Support:
-        """How much data stand behind states and actions, the policy's by default.
-
-        `weights`, (m,), say how much each place counts.
-        """
+        """How much data stand behind states and actions, by default the policy's."""
         if actions is None:
             places = initial_state_tensor(states, self.problem.samples.states)
             with torch.no_grad():
@@ -153,7 +145,7 @@ class KernelEvaluator:
 
     def visited_support(self) -> Support:
         """Support of the states the chain visits, weighted by discounted visits."""
-        solution, problem = self.solution, self.problem
+        solution, problem = self.solution, self._alone()
         group = problem.config.next_state_samples
         visits = problem.config.gamma * solution.transition.spread(solution.mu.value)
         n_initial = len(problem.queries) - len(problem.samples.rewards) * group
@@ -163,7 +155,7 @@ class KernelEvaluator:
 
     def usual_distance(self) -> float:
         """Bandwidths that 99 of 100 samples have at most to the nearest other one."""
-        return usual_distance(self.problem)
+        return usual_distance(self._alone())
 
     @cached_property
     def ensemble(self) -> KernelEnsemble:
@@ -172,7 +164,15 @@ class KernelEvaluator:
 
     @cached_property
     def _basis(self) -> EnsembleBasis:
-        return EnsembleBasis.of(self.problem, self.data, self.seed)
+        return EnsembleBasis.of(self._alone(), self.data, self.seed)
+
+    def _alone(self) -> Problem:
+        """The problem, if this process holds all of its data."""
+        if self.problem.samples.ranks is not None:
+            raise ConfigError(
+                "This needs all data, ranks share them; ask after save and nopg.load."
+            )
+        return self.problem
 
     def _at(self, states: Any, values: Tensor) -> NDArray[np.float64]:
         rows = evaluate_at(self.problem, self.policy, states, self.seed)

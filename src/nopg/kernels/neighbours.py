@@ -12,7 +12,7 @@ its median row, do not pay for the densest row everywhere.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
@@ -99,6 +99,20 @@ def fixed_blocks(queries: Tensor, samples: Tensor, bandwidths: Tensor, k: int) -
     if k >= len(samples):
         return [complete_block(queries, samples, bandwidths)]
     return nearest_blocks(queries, samples, bandwidths, log_margin=math.inf, most=k, least=k)
+
+
+def passed_block(
+    queries: Tensor, pieces: Iterable[tuple[int, Tensor]], h: Tensor, k: int, n: int
+) -> Block:
+    """The k nearest of n samples, whose states come some at a time, with their first number."""
+    rows = torch.arange(len(queries), device=queries.device)
+    best = queries.new_full((len(queries), k), math.inf)
+    columns = torch.zeros_like(best, dtype=torch.int32)
+    for first, states in pieces:
+        squares, near = _search_in(states / h, queries / h)(rows, min(k, len(states)))
+        best, kept = torch.cat([best, squares], dim=1).topk(k, largest=False)
+        columns = torch.cat([columns, near + first], dim=1).gather(1, kept)
+    return Block(rows, columns, best.mul_(-0.5), best[:, -1] + math.log(n - k))
 
 
 def _search_in(samples: Tensor, queries: Tensor) -> Callable[[Tensor, int], tuple[Tensor, Tensor]]:

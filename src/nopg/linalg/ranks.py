@@ -1,4 +1,4 @@
-"""Ranks: processes that share the rows of one problem and talk to each other.
+"""Ranks: processes that share the rows of one problem, or its data too, and talk to each other.
 
 A x is a local product and one all_gather, A' y a local product and one sum; both leave every rank
 with the same vector to the last bit. A collective either succeeds on every rank or raises here
@@ -20,44 +20,71 @@ from torch import Tensor
 from nopg.errors import ConfigError, RankError
 from nopg.linalg.operators import LinearOperator
 
+PASSED = 1_000_000  # rows that are passed round at a time
+
 
 @dataclass(frozen=True)
 class Ranks:
     """The ranks of a job, seen from one of them."""
 
-    # Samples are shared in contiguous ranges of equal length, the last one shorter: gathered parts
-    # then lie end to end as the whole does, with padding behind it.
+    # Samples are shared in contiguous ranges, of equal length or as long as what each brings.
 
     rank: int  # number of this process, from 0
     size: int  # number of processes
     n_local: int = 1  # how many of them share this machine's memory
+    shares_data: bool = False  # whether each brings its own part of the data
+    sizes: tuple[int, ...] = ()  # rows of these parts, once they are known
 
     @property
     def is_first(self) -> bool:
         """Whether this is the rank that prints and saves."""
         return self.rank == 0
 
-    def width(self, n: int) -> int:
-        """Length of every range but the last, which may be shorter."""
-        return -(-n // self.size)
+    def counts(self, n: int) -> tuple[int, ...]:
+        """How many of n samples each rank has."""
+        width = -(-n // self.size)
+        return self.sizes or tuple(min(width, max(n - r * width, 0)) for r in range(self.size))
 
     def part(self, n: int) -> slice:
         """The range of n samples that this rank holds."""
-        width = self.width(n)
-        if width * (self.size - 1) >= n:
-            raise ConfigError(f"Every rank must have samples, got {n} for {self.size}; use fewer.")
-        return slice(self.rank * width, min((self.rank + 1) * width, n))
+        counts = self.counts(n)
+        if not min(counts):
+            raise ConfigError(f"Every rank must have samples, got {counts}; use fewer ranks.")
+        return slice(sum(counts[: self.rank]), sum(counts[: self.rank + 1]))
 
-    def gather(self, part: Tensor, total: int) -> Tensor:
-        """The parts of all ranks end to end, (total, ...): the one all_gather."""
-        width = self.width(total)
+    def gather(self, part: Tensor, n: int) -> Tensor:
+        """The parts of all ranks end to end, (n, ...): the one all_gather."""
+        counts, width = self.counts(n), max(self.counts(n))
         if len(part) < width:
             part = torch.cat([part, part.new_zeros((width - len(part), *part.shape[1:]))])
-        whole = part.new_empty((width * self.size, *part.shape[1:]))
+        whole = part.new_empty((self.size, width, *part.shape[1:]))
         # Newer versions of torch renamed it, and warn of the older name.
         modern = getattr(dist, "all_gather_single", None)
-        self._call(modern or dist.all_gather_into_tensor, whole, part.contiguous())
-        return whole[:total]
+        self._call(modern or dist.all_gather_into_tensor, whole.flatten(0, 1), part.contiguous())
+        return torch.cat([one[:m] for one, m in zip(whole, counts, strict=True)])
+
+    def passed_round(self, own: Tensor) -> Iterator[tuple[int, Tensor]]:
+        """The parts of all ranks, some rows at a time, with the number of their first row."""
+        for rank, start in [(r, i) for r, m in enumerate(self.sizes) for i in range(0, m, PASSED)]:
+            rows = own[start : start + PASSED].contiguous()
+            if rank != self.rank:
+                rows = own.new_empty((min(PASSED, self.sizes[rank] - start), *own.shape[1:]))
+            self._call(dist.broadcast, rows, rank)
+            yield sum(self.sizes[:rank]) + start, rows
+
+    def pick(self, own: Tensor, numbers: Tensor) -> Tensor:
+        """Rows by their numbers, wherever they are."""
+        found = own.new_empty((*numbers.shape, *own.shape[1:]))
+        for first, rows in self.passed_round(own):
+            here = (numbers >= first) & (numbers < first + len(rows))
+            found[here] = rows[numbers[here] - first]
+        return found
+
+    def told(self, own: Any) -> list[Any]:
+        """What each rank has to tell the others: any small object."""
+        found = [None] * self.size
+        self._call(dist.all_gather_object, found, own)
+        return found
 
     def sum(self, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """Each tensor summed over the ranks, all in one message."""
@@ -71,14 +98,13 @@ class Ranks:
         for tensor in tensors:
             self._call(dist.broadcast, tensor.data, 0)
 
-    def require_same(self, fingerprint: int, what: str, device: torch.device) -> None:
+    def require_same(self, own: str, what: str = "data and settings") -> None:
         """Check that all ranks hold the same thing."""
-        own = torch.tensor([fingerprint], dtype=torch.int64, device=device)
-        others = (self.gather(own, self.size) != own).nonzero()
-        if len(others):
+        others = [rank for rank, one in enumerate(self.told(own)) if one != own]
+        if others:
             raise ConfigError(
-                f"Every rank must hold the same {what}, rank {int(others[0])} holds another than "
-                f"rank {self.rank}; load the whole data on each rank, rows are shared out for you."
+                f"Every rank must hold the same {what}, rank {others[0]} holds another than rank "
+                f"{self.rank}; load alike, all data on each rank or, with shares_data=True, a part."
             )
 
     def _call(self, collective: Callable[..., Any], *arguments: Any) -> None:
@@ -123,7 +149,7 @@ class ShardedRows(LinearOperator):
 
 @contextmanager
 def joined_ranks(
-    device: str = "cpu", timeout: float = 300.0, backend: str | None = None
+    device: str = "cpu", timeout: float = 300, backend: str | None = None, shares_data: bool = False
 ) -> Iterator[Ranks]:
     """Join the job that torchrun started this process for; leave it at the end.
 
@@ -131,6 +157,7 @@ def joined_ranks(
         device: "cpu" or "cuda"; with CUDA each rank of a machine takes its own GPU.
         timeout: Seconds a rank waits for the others before it gives up.
         backend: What carries the messages; gloo for CPUs and NCCL for GPUs.
+        shares_data: Whether each rank brings a part of the data, instead of all of them.
 
     Raises:
         ConfigError: If the process was not started by torchrun.
@@ -156,7 +183,7 @@ def joined_ranks(
         ) from None
     n_local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     try:
-        yield Ranks(dist.get_rank(), dist.get_world_size(), n_local)
+        yield Ranks(dist.get_rank(), dist.get_world_size(), n_local, shares_data)
     finally:
         with suppress(RuntimeError):  # after a loss there is nobody to say goodbye to
             dist.destroy_process_group()

@@ -66,17 +66,16 @@ def estimate_budget(
     Raises:
         ConfigError: If the job does not fit into memory.
     """
-    n, neighbours = len(samples.rewards), config.estimator.neighbours
-    n_ranks, n_local = (1, 1) if ranks is None else (ranks.size, ranks.n_local)
+    n, neighbours, ranks = len(samples.rewards), config.estimator.neighbours, samples.ranks or ranks
+    n_own, n_local = (n, 1) if ranks is None else (max(ranks.counts(n)), ranks.n_local)
     length = float(n)
     if isinstance(neighbours, int):
         length = float(min(neighbours, n))
     elif neighbours is not None:
         # From the first to the last, evenly spread: nothing is drawn.
-        chosen = torch.linspace(0, n - 1, min(SAMPLED_ROWS, n), dtype=torch.float64)
-        some = samples.next_states[chosen.round().long()]
+        some = samples.next_states[:: 1 + (len(samples.next_states) - 1) // SAMPLED_ROWS]
         length = list_rows(some, samples, bandwidths, config.estimator).n_entries / len(some)
-    n_rows = -(-n // n_ranks) * config.estimator.next_state_samples + len(initial)
+    n_rows = n_own * config.estimator.next_state_samples + len(initial)
     entries = round(n_rows * length)
     fixed = n * _fused_bytes(policy, samples, config) if ranks is None and length < n else 0
     each = FUSED_BYTES if fixed else _bytes_per_entry(policy, samples, config, length < n)

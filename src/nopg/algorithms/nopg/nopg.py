@@ -1,11 +1,11 @@
 """NOPG: the paper's algorithm, from logged transitions to a policy."""
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from gymnasium.spaces import Space
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from tqdm.auto import tqdm
@@ -16,19 +16,17 @@ from nopg.algorithms.nopg.budget import estimate_budget, out_of_memory
 from nopg.algorithms.nopg.config import N_AFTER_SEARCH, N_UPDATES, NOPGConfig, require_count
 from nopg.algorithms.nopg.starts import KINDS, N_SHORT, Ground, find_start
 from nopg.algorithms.nopg.training import Training, announce
+from nopg.bellman.parts import joined_parts
 from nopg.bellman.problem import MATCHED, Problem
 from nopg.bellman.samples import Samples, initial_state_tensor
 from nopg.data.dataset import Dataset
-from nopg.errors import NotFittedError, SupportWarning
+from nopg.errors import NotFittedError, SupportWarning, warn
 from nopg.fitted.history import Update
 from nopg.fitted.policy import FittedPolicy
 from nopg.kernels.bandwidths import Bandwidths, select_bandwidths
 from nopg.linalg.ranks import Ranks
 from nopg.policies.families import Policy
 from nopg.randomness import Seed
-
-if TYPE_CHECKING:
-    from gymnasium.spaces import Space
 
 FAR = 5.0  # bandwidths from which a sample says nothing about a state: its kernel is 4e-6
 
@@ -65,7 +63,7 @@ class NOPG:
         policy: str | nn.Module = NOPGConfig.policy,
         gamma: float = NOPGConfig.gamma,
         bandwidths: str | Bandwidths | Any = "auto",
-        action_space: "Space[Any] | None" = None,
+        action_space: Space[Any] | None = None,
         seed: int = NOPGConfig.seed,
         **settings: Any,
     ) -> None:
@@ -102,8 +100,8 @@ class NOPG:
             evaluate_every: Updates between evaluations.
             callback: Called with the policy and the update; returning False stops.
             progress: Show a bar with J.
-            ranks: Processes that share the work, from `joined_ranks`; each calls
-                `fit` with the same data and ends with the same policy.
+            ranks: Processes that share the work, from `joined_ranks`; each calls `fit` with the
+                same data, or with its part of them, and ends with the same policy.
 
         Returns:
             The fitted policy; `history` says what happened, update by update. Ctrl-C
@@ -113,12 +111,8 @@ class NOPG:
         fitted = self.prepare(data, initial_states, ranks, announce if progress else None)
         n_updates = self.length(n_updates)
         self.find_start(n_updates, progress=progress)
-        self.training(n_updates).run(
-            evaluators=evaluators,
-            evaluate_every=evaluate_every,
-            callback=callback,
-            progress=progress,
-        )
+        how: dict[str, Any] = {"evaluate_every": evaluate_every, "progress": progress}
+        self.training(n_updates).run(evaluators=evaluators, callback=callback, **how)
         return fitted
 
     def prepare(
@@ -133,9 +127,13 @@ class NOPG:
         Bandwidths are chosen and neighbours listed; the policy returned is untrained. What a large
         job will take is told to `announce` first; one that does not fit into memory is refused.
         """
-        data = as_dataset(data)
         config, seeds = self.config, Seed(self.config.seed)
-        samples = Samples.of(data, config.torch_dtype, config.device)
+        if ranks is not None and ranks.shares_data:  # a rank may have none
+            data = data if data is None else as_dataset(data)
+            samples, data = joined_parts(data, ranks, config.torch_dtype, config.device, config)
+        else:
+            data = as_dataset(data)
+            samples = Samples.of(data, config.torch_dtype, config.device)
         starts = data.first_states() if initial_states is None else initial_states
         initial = initial_state_tensor(starts, samples.states)
         space = action_space_of(data, self._space)
@@ -150,24 +148,16 @@ class NOPG:
             draws = seeds.torch("next-states", config.device)
             problem = Problem.build(samples, initial, bandwidths, config.estimator, draws, ranks)
         _warn_of_far_starts(problem)
-        fitted = FittedPolicy(
-            policy=policy,
-            action_space=space,
-            estimator=config.estimator,
-            seed=config.seed,
-            settings=config.flat(),
-            bandwidth_rule=problem.bandwidths,  # one for both columns of a circle
-            spec=spec,
-            data=data,
-            initial_states=initial.double().cpu().numpy(),
-            observation_names=tuple(data.observation_names),
-            observation_space=data.observation_space,
-            problem=problem,
-        )
+        made: dict[str, Any] = {"settings": config.flat(), "spec": spec, "data": data}
+        made |= {"problem": problem, "initial_states": initial.double().cpu().numpy()}
+        made["bandwidth_rule"] = problem.bandwidths  # one for both columns of a circle
+        made |= {name: getattr(data, name) for name in ("observation_names", "observation_space")}
+        fitted = FittedPolicy(policy, space, config.estimator, config.seed, **made)
         self._fitted, self._budget, self.ground = fitted, budget, None
-        is_matched = config.rows == MATCHED
-        if config.search_start and is_matched and self._module is None:
+        if config.search_start and config.rows == MATCHED and self._module is None:
             self.ground = Ground.of(data, problem.bandwidths, config.gamma, seeds)
+            if self.ground.is_noisy and len(data) < len(samples.rewards):
+                warn(f"In noise updates rest on a sample of what ranks share, {len(data)} rows.")
         return fitted
 
     def length(self, n_updates: int | None) -> int:
@@ -194,10 +184,8 @@ class NOPG:
             return build_policy(other, data, space)[0]
 
         n_short = min(N_SHORT, 2 * n_updates)
-        with (
-            tqdm(total=len(KINDS) * n_short, disable=not progress, desc="starts") as bar,
-            out_of_memory(self._budget),
-        ):
+        bar = tqdm(total=len(KINDS) * n_short, disable=not progress, desc="starts")
+        with bar, out_of_memory(self._budget):
             best = find_start(fitted, ground, fresh, config, n_short, bar.update)
         fitted.policy.load_state_dict(best.state_dict())
         fitted.policy_changed()
@@ -221,10 +209,7 @@ class NOPG:
     def fitted(self) -> FittedPolicy:
         """The policy of the last `fit` or `prepare`."""
         if self._fitted is None:
-            raise NotFittedError(
-                "This needs a fitted policy, there is none yet; call fit(data, "
-                "initial_states) first."
-            )
+            raise NotFittedError("This needs a fitted policy, there is none yet; call fit first.")
         return self._fitted
 
     @property
@@ -248,11 +233,10 @@ def _warn_of_far_starts(problem: Problem) -> None:
     worst = float(distance.max())
     if worst > FAR:
         n_far, n = int((distance > FAR).sum()), len(distance)
-        warnings.warn(
+        warn(
             f"Initial states should lie near the data, {n_far} of {n} are more than "
             f"{FAR:g} bandwidths from every sample (the farthest {worst:.1f}): what is "
             "learned there rests on the nearest sample alone; record data around the "
             "start, or pass wider `bandwidths`.",
             SupportWarning,
-            stacklevel=4,
         )
