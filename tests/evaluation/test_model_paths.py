@@ -153,7 +153,7 @@ def test_gusts_beyond_the_log_and_back_are_no_unknown_future() -> None:
     truth = -(SIGMA**2) / (1.0 - 0.8**2) / (1.0 - 0.99)
     assert found.known
     assert found.low[0] < truth < found.high[0]
-    # While a path is far out nothing is known: from nine times as far it takes some steps.
+    # Who starts far out is there by himself, and nothing is known of what follows.
     far = evaluator.mean_return(idle(), s[:4] + 8.0 * reach)
     assert evaluator.mean_return(idle(), s[:4]).unknown < 1e-3
-    assert 0.02 < far.unknown < 0.06
+    assert far.unknown > 0.9

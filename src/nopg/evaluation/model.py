@@ -85,6 +85,7 @@ class ModelEvaluator:
     seed: Seed  # the policy's; with it the models are those of `nopg.learn`
     # Models fitted already; by default they are fitted when first asked for.
     given: tuple[TransitionModel, ...] | None = None
+    in_gusts: bool = False  # whether paths may leave the data and come back
 
     @cached_property
     def models(self) -> tuple[TransitionModel, ...]:
@@ -118,7 +119,7 @@ class ModelEvaluator:
 
     def values(self, actor: Actor, states: Array, lengths: Array | None = None) -> Array:
         """Return from each state, (m,), what is not known counted halfway."""
-        return np.asarray(self._runs(actor, states, lengths)[0].mean(axis=1))
+        return np.asarray(self._for(actor, states)._runs(actor, states, lengths)[0].mean(axis=1))
 
     def expected_return(self, actor: Actor, starts: Array, level: float) -> Estimate:
         """Mean return from `starts`, (B, d_s), with its interval, (1,) each."""
@@ -129,10 +130,11 @@ class ModelEvaluator:
 
     def value_intervals(self, actor: Actor, states: Array, level: float) -> Estimate:
         """Return from each of the states, (m, d_s), with its interval, (m,) each."""
-        runs, unknown = self._runs(actor, states, None)
-        deviations, left_out, gaps, errors = self._deviations(actor, states, None)
+        asked = self._for(actor, states)
+        runs, unknown = asked._runs(actor, states, None)
+        deviations, left_out, gaps, errors = asked._deviations(actor, states, None)
         noise = runs.std(axis=1)
-        blur = self._blur(actor, states, None, runs)
+        blur = asked._blur(actor, states, None, runs)
         chance = _total(noise / np.sqrt(runs.shape[1]), blur, *errors)
         spread = Spread(deviations, self.scale, chance, left_out, gaps)
         why = unknown_reason(unknown, self._runaway(actor, states, unknown), level)
@@ -145,14 +147,15 @@ class ModelEvaluator:
 
         What is out of support earns the reward `beyond`; by default any of those seen.
         """
+        asked = self._for(actor, starts)
         some, many = (_spread(len(starts), k) for k in (FEW_STARTS, MANY_STARTS))
         if lengths is None and self.models[0].noise is None:  # every path is the same
             some = some[: 1 if (starts[some] == starts[0]).all() else None]
         few, most = (None if lengths is None else lengths[k] for k in (some, many))
-        found = self._deviations(actor, starts[some], few, beyond)
-        runs, unknown = self._runs(actor, starts[many], most, beyond)
+        found = asked._deviations(actor, starts[some], few, beyond)
+        runs, unknown = asked._runs(actor, starts[many], most, beyond)
         drawn, left_out, gaps, errors = (part.mean(axis=1, keepdims=True) for part in found)
-        blur = self._blur(actor, starts[many], most, runs, beyond).mean()
+        blur = asked._blur(actor, starts[many], most, runs, beyond).mean()
         errors = np.concatenate([errors, [[blur]]])
         if len(many) < len(starts):
             errors = np.concatenate([errors, [[runs.mean(axis=1).std() / np.sqrt(len(many))]]])
@@ -257,7 +260,7 @@ class ModelEvaluator:
         """Paths from m states, and how many steps of each count, if not all."""
         last = discount_horizon(self.gamma, negligible) if lengths is None else int(lengths.max())
         paths = NoisyPaths.of(self.models[0], states, last, group)
-        if self._open is not self.models:
+        if self.in_gusts:
             paths = replace(paths, home=self._wider)
         return paths, None if lengths is None else np.repeat(lengths, paths.group)
 
@@ -327,14 +330,27 @@ class ModelEvaluator:
 
     @cached_property
     def _open(self) -> tuple[TransitionModel, ...]:
-        """The models; in noise without bounds, unless the law breaks beyond them."""
-        # What is largest in a noisy log is a matter of luck: sooner or later a gust carries a path
-        # beyond it, and back. Up to half a range further out the posterior says what it knows;
-        # beyond that nothing is known while a path is there.
-        model, (_, _, _, reached, _) = self.models[0], model_columns(self.data)
-        if model.noise is None or bool(model.bounds.are_beyond(reached).any()):
+        """The models, without bounds where gusts may carry paths out and back."""
+        if not self.in_gusts:
             return self.models
         return tuple(replace(one, bounds=one.bounds.opened()) for one in self.models)
+
+    @cached_property
+    def _opened(self) -> "ModelEvaluator":
+        return replace(self, given=self.models, in_gusts=True)
+
+    def _for(self, actor: Actor, states: Array) -> "ModelEvaluator":
+        """Who answers: in noise, where paths would stay if it were calm, one without bounds."""
+        # What is largest in a noisy log is a matter of luck: sooner or later a gust carries a path
+        # beyond it, and back. Up to half a range further out the posterior says what it knows;
+        # beyond that nothing is known while a path is there. Where the law of motion breaks at the
+        # bounds, or paths leave them by themselves, what follows is unknown for good.
+        model, (_, _, _, reached, _) = self.models[0], model_columns(self.data)
+        if self.in_gusts or model.noise is None or bool(model.bounds.are_beyond(reached).any()):
+            return self
+        calm = NoisyPaths(states, None, 1)
+        _, left = known_return(model.arrays, actor, calm, self.gamma, SHORT)
+        return self._opened if left.max() * (1.0 - self.gamma) < LITTLE else self
 
     @cached_property
     def _wider(self) -> ArrayTransitionModel:
@@ -367,7 +383,7 @@ class ModelEvaluator:
     @cached_property
     def _gaps(self) -> list[ArrayTransitionModel]:
         # What noise leaves open of a function is more than a gap hides.
-        if self.replay.kind != PAIRS or self.models[0].noise is not None:
+        if self.models[0].noise is not None or self.replay.kind != PAIRS:
             return []
         models = gap_models(self.models[0], self.data, self.seed.numpy("gaps"))
         return [ArrayTransitionModel(model) for model in models]
