@@ -23,7 +23,7 @@ class TerminationModel:
     unit: Tensor  # standard deviation of each dimension, (d_s,)
     width: float  # of the kernel, in these units
     # Points, ends and rewards beyond limits that too few ends were seen at to be believed.
-    doubtful: tuple[Tensor, Tensor, Tensor]
+    suggested: tuple[Tensor, Tensor, Tensor]
 
     @classmethod
     def fit(
@@ -52,7 +52,7 @@ class TerminationModel:
 
     def sharper(self) -> Self:
         """Another that the data allow: less blur, and limits where a single end suggests them."""
-        points, ended, paid = self.doubtful
+        points, ended, paid = self.suggested
         width = self.width / SHARPER
         return replace(self, points=points, is_terminal=ended, rewards=paid, width=width)
 
