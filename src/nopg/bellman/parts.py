@@ -23,23 +23,23 @@ def joined_parts(
     """Samples as this process holds them, and the data that choices rest on."""
     if ranks is None or not ranks.shares_data:
         return Samples.of(data, dtype, device), data
-    ranks = replace(ranks, sizes=tuple(ranks.told(len(data or ()))))
-    n, part = sum(ranks.sizes), ranks.part(0)  # an empty one is refused
+    ranks = replace(ranks, sizes=ranks.told(len(data or ()), device))
+    part = ranks.part(sum(ranks.sizes))  # an empty one is refused
     names = ("observation_names", "action_names", "is_discrete", "history", "action_space")
     alike = (settings, *data.arrays(), *(getattr(data, name) for name in names))
-    ranks.require_same(repr(alike), "columns and settings")
-    own, seen = Samples.of(data, dtype, device), _seen(data, ranks)
+    ranks.require_same(repr(alike), "columns and settings", device)
+    own, seen = Samples.of(data, dtype, device), _seen(data, ranks, device)
     order = torch.arange(len(data), device=device) if own.order is None else own.order
     parts = {name: getattr(own, name) for name in ("actions", "rewards", "continuation")}
     parts["order"] = order + part.start
-    whole: dict[str, Any] = {name: ranks.gather(x, n) for name, x in parts.items()}
+    whole: dict[str, Any] = {name: ranks.gather(x, ranks.sizes) for name, x in parts.items()}
     n_actions = seen.n_actions if seen.is_discrete else 0
     samples = replace(own, **whole, n_actions=n_actions, ranks=ranks)
     vars(samples)["arcs"] = ArcCoordinates.of(torch.tensor(seen.observations).to(own.states))
     return samples, seen
 
 
-def _seen(data: Dataset, ranks: Ranks) -> Dataset:
+def _seen(data: Dataset, ranks: Ranks, device: str) -> Dataset:
     """Rows of all parts: some evenly spread, the first of episodes, and the ends of actions."""
     n, size, actions = sum(ranks.sizes), len(data), data.actions.reshape(len(data), -1)
     spread = np.linspace(0, size - 1, size * min(SEEN, n) // n).round().astype(int)
@@ -47,6 +47,8 @@ def _seen(data: Dataset, ranks: Ranks) -> Dataset:
     if data.episodes is not None:  # whose numbers are those of one part
         rows += [*np.unique(data.episodes, return_index=True)[1]]
         data = replace(data, episodes=data.episodes * ranks.size + ranks.rank)
-    parts = ranks.told(data.subset(np.unique(rows)).arrays())
-    whole: dict[str, Any] = {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
+    own = data.subset(np.unique(rows)).arrays()
+    counts, whole = ranks.told(len(own["rewards"]), device), dict[str, Any]()
+    for name, array in own.items():
+        whole[name] = ranks.gather(torch.tensor(array, device=device), counts).cpu().numpy()
     return replace(data, **whole)

@@ -109,7 +109,8 @@ class Problem:
         drawn = _next_states(samples, bandwidths, config.next_state_samples, generator)
         ranks = samples.ranks or ranks
         if ranks is not None:
-            ranks.require_same(_fingerprint(samples, initial_states, bandwidths, config))
+            same = _fingerprint(samples, initial_states, bandwidths, config)
+            ranks.require_same(same, "data and settings", drawn.device)
             part, group = ranks.part(len(samples.rewards)), config.next_state_samples
             if samples.ranks is None:
                 drawn = drawn[part.start * group : part.stop * group]

@@ -5,6 +5,7 @@ with the same vector to the last bit. A collective either succeeds on every rank
 within the timeout.
 """
 
+import hashlib
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -52,9 +53,9 @@ class Ranks:
             raise ConfigError(f"Every rank must have samples, got {counts}; use fewer ranks.")
         return slice(sum(counts[: self.rank]), sum(counts[: self.rank + 1]))
 
-    def gather(self, part: Tensor, n: int) -> Tensor:
-        """The parts of all ranks end to end, (n, ...): the one all_gather."""
-        counts, width = self.counts(n), max(self.counts(n))
+    def gather(self, part: Tensor, counts: Sequence[int]) -> Tensor:
+        """The parts of all ranks, of so many rows each, end to end: the one all_gather."""
+        width = max(counts)
         if len(part) < width:
             part = torch.cat([part, part.new_zeros((width - len(part), *part.shape[1:]))])
         whole = part.new_empty((self.size, width, *part.shape[1:]))
@@ -80,11 +81,10 @@ class Ranks:
             found[here] = rows[numbers[here] - first]
         return found
 
-    def told(self, own: Any) -> list[Any]:
-        """What each rank has to tell the others: any small object."""
-        found = [None] * self.size
-        self._call(dist.all_gather_object, found, own)
-        return found
+    def told(self, own: int, device: str | torch.device) -> tuple[int, ...]:
+        """One whole number of each rank."""
+        number = torch.tensor([own], device=device)
+        return tuple(self.gather(number, [1] * self.size).tolist())
 
     def sum(self, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """Each tensor summed over the ranks, all in one message."""
@@ -98,9 +98,10 @@ class Ranks:
         for tensor in tensors:
             self._call(dist.broadcast, tensor.data, 0)
 
-    def require_same(self, own: str, what: str = "data and settings") -> None:
+    def require_same(self, thing: str, what: str, device: str | torch.device) -> None:
         """Check that all ranks hold the same thing."""
-        others = [rank for rank, one in enumerate(self.told(own)) if one != own]
+        own = int.from_bytes(hashlib.sha256(thing.encode()).digest()[:7], "little")
+        others = [rank for rank, one in enumerate(self.told(own, device)) if one != own]
         if others:
             raise ConfigError(
                 f"Every rank must hold the same {what}, rank {others[0]} holds another than rank "
@@ -144,7 +145,8 @@ class ShardedRows(LinearOperator):
 
     def gather_rows(self, own: Tensor) -> Tensor:
         """What each rank has for its own rows, (m_r, ...), for all rows, (m, ...)."""
-        return self.ranks.gather(own.reshape(-1, self.group, *own.shape[1:]), self.n).flatten(0, 1)
+        grouped = own.reshape(-1, self.group, *own.shape[1:])
+        return self.ranks.gather(grouped, self.ranks.counts(self.n)).flatten(0, 1)
 
 
 @contextmanager
