@@ -98,14 +98,11 @@ def rewritten(saved: Path, folder: Path, **fields: Any) -> Path:
     return folder / "b.nopg"
 
 
-def test_a_file_that_names_no_rows_has_the_papers(tmp_path: Path) -> None:
-    """As version 0.2 wrote them: no other rows were known."""
-    model = fitted(rows="nadaraya-watson")
-    model.save(tmp_path / "a.nopg")
-    old = {k: v for k, v in asdict(model.estimator).items() if k != "rows"}
-    again = nopg.load(rewritten(tmp_path / "a.nopg", tmp_path, estimator=old))
-    assert again.estimator == model.estimator
-    assert again.expected_return(None).value == model.expected_return(None).value
+def test_a_file_that_names_no_rows_is_refused(saved: Path, tmp_path: Path) -> None:
+    """What is missing is not made up."""
+    old = {k: v for k, v in asdict(nopg.load(saved).estimator).items() if k != "rows"}
+    with pytest.raises(nopg.PolicyFileError, match="lacks rows"):
+        nopg.load(rewritten(saved, tmp_path, estimator=old))
 
 
 @pytest.mark.parametrize(

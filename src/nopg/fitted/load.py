@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nopg.bellman.problem import NADARAYA_WATSON, EstimatorConfig
+from nopg.bellman.problem import EstimatorConfig
 from nopg.data.dataset import Dataset
 from nopg.data.files import reading
 from nopg.data.history import HistoryLayout
@@ -62,10 +62,7 @@ def _fitted(
 ) -> FittedPolicy:
     stored, spec = metadata["policy"], None
     if stored is not None:
-        # Earlier files hold two fields that nothing but their defaults was written to.
-        gone = ("is_diagonal", "has_fixed_std")
-        known = {name: value for name, value in stored.items() if name not in gone}
-        spec = PolicySpec(**_complete(PolicySpec, known))
+        spec = PolicySpec(**_complete(PolicySpec, stored))
     space = space_from_json(metadata["action_space"])
     if space is None:
         raise PolicyFileError("A policy must name its action space, none was found; save it again.")
@@ -77,12 +74,10 @@ def _fitted(
     if memory is not None:
         d_a = space.n if memory.is_discrete else len(space.low)  # type: ignore[attr-defined]
         memory.require_columns(memory.width if spec is None else spec.n_states, d_a)
-    # Version 0.2 knew no other rows, and did not name them.
-    estimator = {"rows": NADARAYA_WATSON, **metadata["estimator"]}
     return FittedPolicy(
         policy=_policy(spec, given, tensors, device),
         action_space=space,
-        estimator=EstimatorConfig(**_complete(EstimatorConfig, estimator)),
+        estimator=EstimatorConfig(**_complete(EstimatorConfig, metadata["estimator"])),
         seed=int(metadata["seed"]),
         algorithm=str(metadata["algorithm"]),
         settings=dict(metadata["settings"]) | {"device": device},
