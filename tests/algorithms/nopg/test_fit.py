@@ -152,9 +152,6 @@ def test_both_habits_work() -> None:
     policy = model.fit(DATA, BOTTOM, n_updates=2, progress=False)
     assert model.fitted is policy
     assert np.array_equal(model.predict(BOTTOM)[0], policy.predict(BOTTOM)[0])
-    torch.testing.assert_close(model.gradient(), policy.kernel.gradient())
-    states = DATA.observations[:3]
-    assert np.array_equal(model.visitation(states), policy.kernel.visitation(states))
 
 
 def test_predict_follows_the_space_and_the_batch() -> None:

@@ -73,7 +73,7 @@ def fit(data: Any = DATA, start: Any = BOTTOM, **settings: Any) -> None:
         (lambda: fit(start="bottom"), "numbers"),
         (lambda: nopg.NOPG().predict([0.0, 0.0, 0.0]), "fit"),
         (lambda: nopg.NOPG().fitted.value([[0.0, 0.0, 0.0]]), "fit"),
-        (lambda: nopg.NOPG().gradient(), "fit"),
+        (lambda: nopg.NOPG().fitted.kernel.gradient(), "fit"),
     ],
 )
 def test_refused_in_one_sentence(attempt: Callable[[], object], sentence: str) -> None:

@@ -4,10 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from gymnasium.spaces import Space
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 from tqdm.auto import tqdm
 
 from nopg.algorithms.build import action_space_of, as_dataset, build_policy
@@ -216,14 +215,6 @@ class NOPG:
     def predict(self) -> Callable[..., tuple[NDArray[Any], Any]]:
         """`FittedPolicy.predict` of the policy of the last `fit`."""
         return self.fitted.predict
-
-    def gradient(self) -> Tensor:
-        """dJ / d theta of the present policy, flat, Eq. (10)."""
-        return self.fitted.kernel.gradient()
-
-    def visitation(self, states: Any) -> NDArray[np.float64]:
-        """The paper's discounted visitation mu(s) = eps(s)' mu, (m,)."""
-        return self.fitted.kernel.visitation(states)
 
 
 def _warn_of_far_starts(problem: Problem) -> None:
