@@ -111,9 +111,8 @@ class Problem:
         if ranks is not None:
             same = _fingerprint(samples, initial_states, bandwidths, config)
             ranks.require_same(same, "data and settings", drawn.device)
-            part, group = ranks.part(len(samples.rewards)), config.next_state_samples
             if samples.ranks is None:
-                drawn = drawn[part.start * group : part.stop * group]
+                drawn = drawn[ranks.part(len(samples.rewards), config.next_state_samples)]
         is_large = len(samples.rewards) >= WORTHWHILE
         with ThreadPoolExecutor() as pool:  # C is compiled meanwhile
             pool.submit(compiled_rows.library_for, drawn)

@@ -29,8 +29,7 @@ class ShardedResponsibilities(Responsibilities):
     def __init__(self, own: Responsibilities, problem: Problem) -> None:
         assert problem.ranks is not None
         n, group = len(problem.samples.rewards), problem.config.next_state_samples
-        part = problem.ranks.part(n)
-        self._part = slice(part.start * group, part.stop * group)
+        self._part = problem.ranks.part(n, group)
         self._where = (self._part, group, n, problem.ranks)
         if isinstance(own, IntegratedResponsibilities):
             own.nodes = partial(_own_nodes, own.nodes, n * group, self._part)

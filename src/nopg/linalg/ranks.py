@@ -46,12 +46,12 @@ class Ranks:
         width = -(-n // self.size)
         return self.sizes or tuple(min(width, max(n - r * width, 0)) for r in range(self.size))
 
-    def part(self, n: int) -> slice:
-        """The range of n samples that this rank holds."""
+    def part(self, n: int, group: int = 1) -> slice:
+        """The range of n samples that this rank holds, or of their rows, `group` for each."""
         counts = self.counts(n)
         if not min(counts):
             raise ConfigError(f"Every rank must have samples, got {counts}; use fewer ranks.")
-        return slice(sum(counts[: self.rank]), sum(counts[: self.rank + 1]))
+        return slice(group * sum(counts[: self.rank]), group * sum(counts[: self.rank + 1]))
 
     def gather(self, part: Tensor, counts: Sequence[int]) -> Tensor:
         """The parts of all ranks, of so many rows each, end to end: the one all_gather."""
