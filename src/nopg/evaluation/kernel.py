@@ -124,13 +124,12 @@ class KernelEvaluator:
         """The distribution of states after each of the next steps, no sampling."""
         require_count("n_steps", n_steps)
         problem, at_sample = self._alone(), self.solution.eps0  # (n,), after one step
-        samples, n_initial = problem.samples, problem.initial_rows.shape[0]
-        found = []
+        samples, found = problem.samples, []
         for _ in range(n_steps):
             found.append(samples.in_original_order(at_sample).double().cpu().numpy())
             at_sample = self.solution.transition.rmatvec(at_sample)
         states = samples.in_original_order(samples.next_states).double().cpu().numpy()
-        initial = problem.queries[-n_initial:].double().cpu().numpy()
+        initial = problem.initial_rows.queries.double().cpu().numpy()
         return Rollouts(states[None], np.stack(found), initial, "kernel")
 
     def support(
@@ -146,9 +145,8 @@ class KernelEvaluator:
     def visited_support(self) -> Support:
         """Support of the states the chain visits, weighted by discounted visits."""
         solution, problem = self.solution, self._alone()
-        group = problem.config.next_state_samples
         visits = problem.config.gamma * solution.transition.spread(solution.mu.value)
-        n_initial = len(problem.queries) - len(problem.samples.rewards) * group
+        n_initial = problem.initial_rows.shape[0]
         share = visits.new_full((n_initial,), 1.0 / n_initial)
         weights = torch.cat([visits, share]).clamp(min=0.0).double().cpu().numpy()
         return self.support(problem.queries.double().cpu().numpy(), weights=weights)

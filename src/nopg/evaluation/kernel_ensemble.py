@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from nopg.bellman.equation import evaluate_at
-from nopg.bellman.problem import MATCHED, NADARAYA_WATSON, Problem, list_rows
+from nopg.bellman.problem import MATCHED, NADARAYA_WATSON, Problem
 from nopg.bellman.rows import QueryRows
 from nopg.bellman.samples import Samples, initial_state_tensor
 from nopg.bellman.solution import BellmanSolution, Estimator
@@ -76,12 +76,9 @@ def _seen_as(plain: Problem, rows: str, scale: float) -> Problem:
     if rows == plain.config.rows:
         return plain.rescaled(scale)
     config = replace(plain.config, rows=rows, neighbours="auto", stochastic="quadrature")
-    m = plain.next_rows.shape[0]
-    later, first = (
-        list_rows(part, plain.samples, plain.bandwidths, config)
-        for part in (plain.queries[:m], plain.queries[m:])
-    )
-    return replace(plain, config=config, next_rows=later, initial_rows=first).rescaled(scale)
+    other = replace(plain, config=config)
+    later, first = (other.rows_at(r.queries) for r in (plain.next_rows, plain.initial_rows))
+    return replace(other, next_rows=later, initial_rows=first).rescaled(scale)
 
 
 def replica_weights(data: Dataset, samples: Samples, generator: np.random.Generator) -> Tensor:
