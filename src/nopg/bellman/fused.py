@@ -28,20 +28,16 @@ RIDGE = 1e-6  # curvature that is always there, for matched rows in single preci
 def supports(problem: Problem) -> bool:
     """Whether the fused path covers it: equal rows, kernel-mean next states."""
     blocks = (*problem.next_rows.blocks, *problem.initial_rows.blocks)
+    arcs = problem.samples.arcs  # a matched row has their coordinates and actions as features
+    width = len(arcs.straight) + len(arcs.pairs) + problem.samples.action_width
     return (
         problem.config.next_state_samples == 1
         and problem.samples.n_actions == 0
         and len(problem.next_rows.blocks) == 1
         and len(problem.initial_rows.blocks) == 1
         and all(block.columns is not None for block in blocks)
-        and (problem.config.rows == NADARAYA_WATSON or _width(problem) <= MOST_FEATURES)
+        and (problem.config.rows == NADARAYA_WATSON or width <= MOST_FEATURES)
     )
-
-
-def _width(problem: Problem) -> int:
-    """Features of a matched row: coordinates of the state, and actions."""
-    arcs = ArcCoordinates.of(problem.samples.states)
-    return len(arcs.straight) + len(arcs.pairs) + problem.samples.action_width
 
 
 class FusedSystem:

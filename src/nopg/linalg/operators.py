@@ -182,7 +182,4 @@ class AveragedRows(LinearOperator):
 
     def dense(self) -> Tensor:
         """The matrix itself, (m, n)."""
-        rows = self.rows.dense()
-        grouped = rows.view(-1, self.group, rows.shape[1]).mean(dim=1)
-        live = self.continuation
-        return grouped if live is None else grouped * live[:, None]
+        return self.averaged(self.rows.dense())

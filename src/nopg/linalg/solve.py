@@ -96,15 +96,10 @@ def solve_pair(
     if correction is not None and system.compiled is not None:
         budget = config.max_matvecs // 10  # such a solve is short or useless
         both = system.compiled.attempts((r, eps0), (q0, mu0), config.rtol, budget, correction)
-        chains = [{PRECONDITIONED: partial(_made, one), **CHAIN} for one in both]
+        chains = [{PRECONDITIONED: lambda *_, made=one: made, **CHAIN} for one in both]
     q = _iterate("q", system.apply, r, q0, config, chains[0])
     mu = _iterate("mu", system.apply_transpose, eps0, mu0, config, chains[1])
     return q, mu
-
-
-def _made(attempt: Attempt, *_: object) -> Attempt:
-    """What a solver found that has been at work already."""
-    return attempt
 
 
 def solve_columns(product: MatVec, rhs: Tensor, start: Tensor, *, rtol: float) -> Tensor:
