@@ -117,7 +117,7 @@ def measure(n: int, n_policies: int, bandwidth: float, rows: str) -> dict[str, A
     data_bytes = sum(x.nbytes for x in vars(s).values() if isinstance(x, torch.Tensor))
     n_updates = 60
     problem, policies = fitted[0].kernel.problem, [one.policy for one in fitted]
-    config, began = models[0].config.training, time.perf_counter()
+    config, began = models[0].config, time.perf_counter()
     found = start_of(models[0], fitted[0]) if n <= MILLION and n_policies == 1 else {}
     trainer = FusedTrainer(problem, policies, config, n_updates)
     torch.cuda.synchronize()
@@ -145,7 +145,7 @@ def measure(n: int, n_policies: int, bandwidth: float, rows: str) -> dict[str, A
 
 def start_of(algorithm: nopg.NOPG, fitted: FittedPolicy) -> dict[str, float]:
     """J of the first policy and the length of its gradient, solved to 1e-4."""
-    config = replace(algorithm.config.training, rtol=1e-4)
+    config = replace(algorithm.config, rtol=1e-4)
     trainer = FusedTrainer(fitted.kernel.problem, [fitted.policy], config, 9)
     trainer.update(9)  # the schedule has reached zero: nothing moves
     return {"J": trainer.objective.item(), "gradient_norm": trainer.gradient_norm.item()}

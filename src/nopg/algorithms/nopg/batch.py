@@ -59,7 +59,7 @@ def fit_batch(
     together = ascend_together(
         first.training(n_updates).problem,
         [policy.policy for policy in policies],
-        first.config.training,
+        first.config,
         n_updates,
         [Seed(m.config.seed).torch("policy-samples", m.config.device) for m in models],
     )

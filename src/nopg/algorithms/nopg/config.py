@@ -1,7 +1,7 @@
 """All settings of NOPG in one record: checked at construction, kept in model files."""
 
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from numbers import Real
 from typing import Any
 
@@ -121,15 +121,6 @@ class NOPGConfig(EstimatorConfig, TrainingConfig):
         """The integrals and the sparsity of the rows alone."""
         names = (f.name for f in fields(EstimatorConfig))
         return EstimatorConfig(**{name: getattr(self, name) for name in names})
-
-    @property
-    def training(self) -> TrainingConfig:
-        """Step sizes and solver accuracy."""
-        return self
-
-    def flat(self) -> dict[str, Any]:
-        """All settings by name, as `of` takes them."""
-        return asdict(self)
 
     @property
     def torch_dtype(self) -> torch.dtype:

@@ -1,7 +1,7 @@
 """NOPG: the paper's algorithm, from logged transitions to a policy."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from gymnasium.spaces import Space
@@ -144,7 +144,7 @@ class NOPG:
             draws = seeds.torch("next-states", config.device)
             problem = Problem.build(samples, initial, bandwidths, config.estimator, draws, ranks)
         _warn_of_far_starts(problem)
-        made: dict[str, Any] = {"settings": config.flat(), "spec": spec, "data": data}
+        made: dict[str, Any] = {"settings": asdict(config), "spec": spec, "data": data}
         made |= {"problem": problem, "initial_states": initial.double().cpu().numpy()}
         made["bandwidth_rule"] = problem.bandwidths  # one for both columns of a circle
         made |= {name: getattr(data, name) for name in ("observation_names", "observation_space")}
@@ -192,7 +192,7 @@ class NOPG:
         assert base.data is not None
         policy, spec = build_policy(config, base.data, base.action_space, self._module)
         fitted = replace(
-            base, policy=policy, spec=spec, seed=config.seed, settings=config.flat(), history=None
+            base, policy=policy, spec=spec, seed=config.seed, settings=asdict(config), history=None
         )
         self._fitted, self._budget, self.ground = fitted, other._budget, other.ground
         return fitted

@@ -125,7 +125,7 @@ class Training:
         """Updates of the policy; each makes what was solved before it stale."""
         fitted, config = self._fitted, self._config
         draws = Seed(config.seed).torch("policy-samples", config.device)
-        given = (self.problem, [fitted.policy], config.training, self._n_updates, [draws])
+        given = (self.problem, [fitted.policy], config, self._n_updates, [draws])
         with out_of_memory(self._budget):
             for (update,) in ascend_together(*given, [self._ascent]):
                 fitted.policy_changed()

@@ -17,7 +17,7 @@ This is model-based policy search, not the paper's algorithm: that one is `nopg.
 import logging
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +161,7 @@ def learn(
     _require_start(start, data)
     tried: dict[str, Any] = {"n_updates": n_updates, "n_refining": n_refining}
     tried |= {"risk": risk, "history": history}
-    kept = config.flat() | tried | {"reward": reward is not None}
+    kept = asdict(config) | tried | {"reward": reward is not None}
     kept |= {"start": None if start is None else parameters_digest(start.policy)}
     stored = SearchCheckpoint(checkpoint, data, places, kept)
     if progress:
@@ -177,7 +177,7 @@ def learn(
         estimator=config.estimator,
         seed=seed,
         algorithm=LEARN,
-        settings=config.flat() | tried,
+        settings=asdict(config) | tried,
         spec=spec,
         data=data,
         initial_states=places,
