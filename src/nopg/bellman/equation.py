@@ -21,7 +21,7 @@ from nopg.kernels.bandwidths import Bandwidths
 from nopg.linalg.operators import LinearOperator
 from nopg.linalg.ranks import Ranks
 from nopg.linalg.solve import SolverConfig
-from nopg.policies.families import as_policy, checked_outputs
+from nopg.policies.families import Policy, as_policy, checked_outputs
 from nopg.randomness import Seed
 
 
@@ -119,13 +119,11 @@ class BellmanEquation:
         return rows.matvec(self.solution.mu.value)
 
 
-def evaluate_at(problem: Problem, policy: nn.Module, states: Any, seeds: Seed) -> LinearOperator:
+def evaluate_at(problem: Problem, policy: Policy, states: Any, seeds: Seed) -> LinearOperator:
     """Responsibilities of `policy` at any states, as an operator (m, n)."""
-    like = problem.samples.states
-    queries = initial_state_tensor(states, like)
-    policy = as_policy(policy)
+    queries = initial_state_tensor(states, problem.samples.states)
     with torch.no_grad():
         outputs = checked_outputs(policy, queries, problem.samples.action_width)
-        generator = seeds.torch("value-samples", like.device)
+        generator = seeds.torch("value-samples", queries.device)
         family = problem.responsibilities(policy, problem.rows_at(queries))
         return family.evaluate(outputs, generator).operator

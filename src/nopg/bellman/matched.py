@@ -31,7 +31,7 @@ from torch import Tensor
 
 from nopg.bellman import compiled_rows
 from nopg.bellman.newton import Features, search, slopes_of
-from nopg.bellman.rows import EXACT, QueryRows, RowModel, RowWeights, require_labels
+from nopg.bellman.rows import EXACT, QueryRows, RowModel, RowWeights
 from nopg.linalg.operators import LinearOperator
 
 APART = 10.0
@@ -82,14 +82,13 @@ class MatchedRows(RowModel):
             *(torch.stack([getattr(w, name) for w in draws]) for name in names),
         )
 
-    def at_label(self, label: int | Tensor) -> RowWeights:
-        """Rows for a discrete action, or one per query; their mean is the query."""
-        kernel, features = APART * require_labels(self._similarity), []
-        similarity = kernel[torch.as_tensor(label).expand(self.rows.shape[0])]  # (m, n_actions)
+    def at_label(self, label: int) -> RowWeights:
+        """Rows for one discrete action, the same at every query, which is their mean."""
+        assert self._similarity is not None  # by `Problem.responsibilities`
+        to_label, features = APART * self._similarity[label], []  # (n_actions,)
         listed = zip(self.rows.blocks, self.rows.actions, self._offsets, strict=True)
         for block, labels, offset in listed:
-            beside = labels.expand(block.log_psi.shape)
-            base = block.log_psi + similarity[block.rows].gather(1, beside)
+            base = block.log_psi + to_label[labels]
             features.append(self._made(base, offset, offset[..., :0]))
         nothing = self.rows.queries.new_zeros((self.rows.shape[0], 0))
         return self._solved(features, nothing, None, EXACT)

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from nopg.bellman import compiled_rows
-from nopg.bellman.rows import EXACT, QueryRows, RowModel, RowWeights, normalised, require_labels
+from nopg.bellman.rows import EXACT, QueryRows, RowModel, RowWeights, normalised
 from nopg.linalg.operators import LinearOperator, SparseRows
 
 
@@ -39,7 +39,8 @@ class NadarayaWatson(RowModel):
 
     def at_label(self, label: int) -> RowWeights:
         """Rows for one discrete action, the same at every query."""
-        to_label = require_labels(self.log_similarity)[label]  # (n_actions,)
+        assert self.log_similarity is not None  # by `Problem.responsibilities`
+        to_label = self.log_similarity[label]  # (n_actions,)
         listed = zip(self.rows.blocks, self.rows.actions, strict=True)
         return normalised(self.rows, [block.log_psi + to_label[labels] for block, labels in listed])
 

@@ -56,7 +56,7 @@ class MeanPaths:
 
     regression: StepRegression  # how samples move
     gamma: float  # discount factor
-    rewards: tuple[float, float]  # lowest and highest seen
+    lost: float  # what a step outside the data earns: one range below the worst reward seen
     limits: Array  # least and most of every coordinate, beyond which it ends, (2, d)
     worths: Array  # mean reward of the samples that ended beyond each, (2, d)
     walls: tuple[Wall, ...]  # where the system itself stops
@@ -72,9 +72,10 @@ class MeanPaths:
         # What it costs to end there is counted where a path does, not before as well.
         rewards = torch.where(is_told, _trend(s, ~is_told), s.rewards)
         regression = StepRegression(replace(s, rewards=rewards), bandwidths, arcs, goes_on)
-        ends = (float(s.rewards.min()), float(s.rewards.max()))
+        # As if it had ended, if that is worse.
+        lost = min(2.0 * float(s.rewards.min()) - float(s.rewards.max()), 0.0)
         walls = _walls(there[lives].numpy(), n)
-        return cls(regression, gamma, ends, limits.numpy(), worths.numpy(), walls)
+        return cls(regression, gamma, lost, limits.numpy(), worths.numpy(), walls)
 
     @classmethod
     def through(
@@ -142,12 +143,6 @@ class MeanPaths:
         for wall in self.walls:
             place = wall.stop(place)
         return place, rewards, goes_on * ~has_ended
-
-    @property
-    def lost(self) -> float:
-        """What a step outside the data earns: one range below the worst reward seen."""
-        # As if it had ended, if that is worse.
-        return min(2.0 * self.rewards[0] - self.rewards[1], 0.0)
 
     def box(self) -> tuple[Array, Array]:
         """Ends of every coordinate beyond which a path is lost; angles have none."""

@@ -202,13 +202,6 @@ class RowModel(ABC):
         """The same for rows of several actions per query, (k, m, d_a)."""
 
 
-def require_labels(log_similarity: Tensor | None) -> Tensor:
-    """The kernel between labels, where the actions of the data are labels."""
-    if log_similarity is None:
-        raise ConfigError("Rows of a label need labels, these actions are continuous; pass labels.")
-    return log_similarity
-
-
 def normalised(rows: QueryRows, logits: Sequence[Tensor]) -> RowWeights:
     """Softmax block by block: rows sum to one however far the query is."""
     blocks = tuple(torch.softmax(block_logits, dim=-1) for block_logits in logits)
