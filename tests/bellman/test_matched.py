@@ -35,7 +35,7 @@ def matched_model(
     queries: Tensor, samples: Tensor, actions: Tensor, h: Tensor, h_a: Tensor, k: int | None = None
 ) -> MatchedRows:
     rows = rows_of(queries, samples, actions, h, k)
-    return MatchedRows(rows, state_offsets(rows, only_states(samples), h), actions, h_a)
+    return MatchedRows(rows, state_offsets(rows, only_states(samples), h), h_a)
 
 
 @pytest.mark.parametrize("k", [None, 60])

@@ -62,7 +62,7 @@ class Setting:
         return self.log_psi - (0.5 * squares / variances).sum(dim=-1)
 
     def case(self, kind: str) -> tuple[Responsibilities, tuple[Tensor, ...], Dense]:
-        model = NadarayaWatson(self.rows, self.actions, VARIANCES)
+        model = NadarayaWatson(self.rows, VARIANCES)
         if kind == "deterministic":
             return (
                 DeterministicResponsibilities(model),
@@ -79,7 +79,7 @@ class Setting:
             )
         if kind == "discrete":
             similarity = log_label_similarity(3, 0.1)
-            labelled = NadarayaWatson(self.label_rows, self.labels, VARIANCES[:0], similarity)
+            labelled = NadarayaWatson(self.label_rows, VARIANCES[:0], similarity)
             kernel = torch.where(self.labels == torch.arange(3)[:, None], 0.9, 0.05)
             each = torch.softmax(self.log_psi + kernel.log()[:, None], dim=-1)
             return (

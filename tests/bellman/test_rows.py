@@ -122,7 +122,7 @@ def test_label_rows_and_their_mixture(neighbours: Neighbours, generator: torch.G
     for a in range(3):
         varphi = torch.where(labels == a, 0.9, 0.05).log()  # Aitchison and Aitken
         expected = softmax_of(log_psi(queries, samples) + varphi, kept(rows))
-        parts.append(NadarayaWatson(rows, labels, VARIANCES[:0], similarity).at_label(a))
+        parts.append(NadarayaWatson(rows, VARIANCES[:0], similarity).at_label(a))
         found = rows.operator(parts[-1].blocks).dense()
         torch.testing.assert_close(found, expected)
         dense.append(expected)

@@ -184,7 +184,7 @@ class Matching:
         fused = FusedMatchedRows(
             newton(case.dtype), *(log_psi, listed, table, points, precision, case.n_batch, 1)
         )
-        plain = MatchedRows(rows, state_offsets(rows, only_states(s), h), a, h_a)
+        plain = MatchedRows(rows, state_offsets(rows, only_states(s), h), h_a)
         return cls(plain, fused, listed, actions, taken.to(DEVICE, case.dtype))
 
     def match(self, taken: Tensor) -> Tensor:

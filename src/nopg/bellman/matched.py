@@ -48,7 +48,6 @@ class MatchedRows(RowModel):
         # Offsets of the listed samples' states from their queries, in bandwidths, (m_b, k_b, d_s)
         # block by block.
         offsets: Sequence[Tensor],
-        sample_actions: Tensor,  # actions of the samples, (n, d_a), or labels (n,)
         bandwidths: Tensor,  # action bandwidths, (d_a,); none for labels
         # Log kernel between labels, (n_actions, n_actions), if any.
         log_similarity: Tensor | None = None,
@@ -60,7 +59,7 @@ class MatchedRows(RowModel):
         self._offsets = [] if log_similarity is None else list(offsets)
         self._features: list[Features] = []
         if log_similarity is None:
-            self._centre = sample_actions.mean(dim=0)  # about it squares do not cancel
+            self._centre = rows.sample_actions.mean(dim=0)  # about it squares do not cancel
             pairs = zip(rows.blocks, rows.actions, offsets, strict=True)
             for block, listed, offset in pairs:  # actions are (d_a, m_b, k_b)
                 scaled = (listed.permute(1, 2, 0) - self._centre) / self._h

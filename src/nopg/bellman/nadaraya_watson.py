@@ -29,7 +29,6 @@ class NadarayaWatson(RowModel):
     """Kernel weights, normalised."""
 
     rows: QueryRows
-    sample_actions: Tensor  # (n, d_a), or labels (n,)
     variances: Tensor  # squared action bandwidths, (d_a,); none for labels
     log_similarity: Tensor | None = None  # between labels, (n_actions, n_actions)
 
@@ -72,7 +71,7 @@ class NadarayaWatson(RowModel):
     @cached_property
     def centred(self) -> Tensor:
         """The sample actions about their means, (n, d_a)."""
-        return self.sample_actions - self.sample_actions.mean(dim=0)
+        return self.rows.sample_actions - self.rows.sample_actions.mean(dim=0)
 
 
 def gaussian_weights(rows: QueryRows, actions: Tensor, variances: Tensor) -> RowWeights:

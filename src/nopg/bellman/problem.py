@@ -209,9 +209,9 @@ class Problem:
             similarity = log_label_similarity(s.n_actions, h.action[0]).to(s.states)
             widths = widths[:0]
         if self.config.rows == NADARAYA_WATSON:
-            return NadarayaWatson(rows, s.actions, widths**2, similarity)
+            return NadarayaWatson(rows, widths**2, similarity)
         offsets = state_offsets(rows, s, s.states.new_tensor(h.state))
-        return MatchedRows(rows, offsets, s.actions, widths, similarity)
+        return MatchedRows(rows, offsets, widths, similarity)
 
 
 def _next_states(s: Samples, bandwidths: Bandwidths, count: int, draws: Generator) -> Tensor:

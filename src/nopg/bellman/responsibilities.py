@@ -122,7 +122,7 @@ class AnalyticResponsibilities(Responsibilities):
     @cached_property
     def _centred(self) -> Tensor:
         """Columns of a, then of a^2, about their means, (n, 2 d_a)."""
-        both = torch.cat([self.model.sample_actions, self.model.sample_actions**2], 1)
+        both = torch.cat([self.rows.sample_actions, self.rows.sample_actions**2], 1)
         return both - both.mean(dim=0)
 
 
