@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Self
 
 import torch
 from torch import Tensor
@@ -32,10 +31,6 @@ class SolverConfig:
     rtol: float = 1e-6  # largest ||b - A x|| / ||b|| that counts as solved
     dense_below: int = 256  # systems up to this size are factorised instead of iterated
     max_matvecs: int = 20_000  # products before a solve is given up
-
-    def attainable(self, dtype: torch.dtype) -> Self:
-        """The same, but no more accurate than sums in `dtype` can be."""
-        return replace(self, rtol=max(self.rtol, 1e3 * torch.finfo(dtype).eps))
 
     def __post_init__(self) -> None:
         if not 0.0 < self.rtol < 1.0:
@@ -88,7 +83,8 @@ def solve_pair(
     correction: CoarseCorrection | None = None,  # of this P or of one close to it
 ) -> tuple[Solution, Solution]:
     """q = Lambda^-1 r and mu = Lambda^-T eps0, as in Algorithm 1, or a SolverError."""
-    config = config.attainable(r.dtype)
+    attainable = 1e3 * torch.finfo(r.dtype).eps  # of sums
+    config = replace(config, rtol=max(config.rtol, attainable))
     if len(r) <= config.dense_below:
         return _direct(system, r, eps0, config)
     q0, mu0 = start if start is not None else (torch.zeros_like(r), torch.zeros_like(r))
