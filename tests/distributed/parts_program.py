@@ -180,6 +180,7 @@ REFUSED: dict[str, Callable[[Ranks], Any]] = {
         swings(200, r.rank), [[1.0, 0.0, 0.1 * r.rank]], ranks=r
     ),
     "auto": lambda r: nopg.NOPG(rows="nadaraya-watson").fit(swings(200, r.rank), ranks=r),
+    "empty": lambda r: nopg.NOPG(neighbours=0).fit(swings(100, r.rank), ranks=r),
     "complete": lambda r: nopg.NOPG(neighbours=200).fit(swings(100, r.rank), ranks=r),
     "drawn": lambda r: nopg.NOPG(next_state_samples=2).fit(swings(200, r.rank), ranks=r),
     "interval": lambda r: (

@@ -111,6 +111,7 @@ SAID = {
     "settings": ALIKE,
     "starts": "Every rank must hold the same data and settings",
     "auto": "list under half of all .* got neighbours='auto'",
+    "empty": "list under half of all .* but some, .* got neighbours=0",
     "complete": "list under half of all .* got neighbours=200",
     "drawn": "at one next state each, got .* next_state_samples=2",
     "interval": "ranks share them; ask after save and nopg.load",

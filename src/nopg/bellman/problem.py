@@ -233,10 +233,10 @@ def list_rows(
         neighbours = NEAREST
     if samples.ranks is not None:
         n, drawn = len(samples.rewards), config.next_state_samples
-        if not isinstance(neighbours, int) or 2 * neighbours >= n or drawn > 1:
+        if not isinstance(neighbours, int) or not 0 < 2 * neighbours < n or drawn > 1:
             raise ConfigError(
-                f"Ranks that share data must list under half of all {n} samples at one next state "
-                f"each, got neighbours={neighbours!r} and next_state_samples={drawn}; pass fewer."
+                f"Ranks that share data must list under half of all {n} samples, but some, at one "
+                f"next state each, got {neighbours=} and next_state_samples={drawn}; pass others."
             )
         pieces = samples.ranks.passed_round(samples.states)
         block = passed_block(queries, pieces, h, neighbours, n)
