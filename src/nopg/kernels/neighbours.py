@@ -96,8 +96,6 @@ def fixed_blocks(queries: Tensor, samples: Tensor, bandwidths: Tensor, k: int) -
     """Keep exactly the k nearest samples of each row (all of them if k >= n)."""
     if k < 1:
         raise ConfigError(f"`neighbours` must be at least 1, got {k}; None keeps every sample.")
-    if k >= len(samples):
-        return [complete_block(queries, samples, bandwidths)]
     return nearest_blocks(queries, samples, bandwidths, log_margin=math.inf, most=k, least=k)
 
 
