@@ -134,6 +134,7 @@ class LeaveOneOut:
 
     def select(self, data: Any, generator: np.random.Generator) -> Bandwidths:
         """Bandwidths of all columns at once, no factor to tune."""
+        _report_constant("state", data.observations)
         d_s = data.observations.shape[1]
         targets = np.column_stack([data.next_observations, data.rewards])
         if data.actions.ndim == 1:
@@ -143,7 +144,6 @@ class LeaveOneOut:
         largest = torch.tensor([WIDEST_STATE] * d_s + [WIDEST_ACTION] * data.actions.shape[1])
         found, _ = leave_one_out(inputs, torch.tensor(targets), generator, largest)
         h = found.tolist()
-        _report_constant("state", data.observations)
         _report_constant("action", np.asarray(data.actions, dtype=np.float64))
         return Bandwidths(h[:d_s], h[d_s:], _finite(h[:d_s]))
 
@@ -191,7 +191,6 @@ def _by_label(data: Any, targets: FloatArray, generator: np.random.Generator) ->
         logs.append(h.log() * int(rows.sum()))
     if not logs:
         raise DataError("Some action must occur twice or more, every one occurs once; record more.")
-    _report_constant("state", data.observations)
     return list((torch.stack(logs).sum(dim=0) / int(counts[counts >= 2].sum())).exp().tolist())
 
 
