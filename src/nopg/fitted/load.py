@@ -68,7 +68,8 @@ def _fitted(
         raise PolicyFileError("A policy must name its action space, none was found; save it again.")
     data, search = stored_data(metadata, tensors), metadata["search"]
     starts, names = tensors.get("initial_states"), metadata["observation_names"]
-    bandwidths = bandwidths_from_json(metadata["bandwidths"])
+    widths = metadata["bandwidths"]
+    bandwidths = None if widths is None else bandwidths_from_json(widths)
     _require_consistent(spec, space, data, bandwidths)
     memory = HistoryLayout.from_json(metadata.get("memory"))
     if memory is not None:

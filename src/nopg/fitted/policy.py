@@ -333,7 +333,7 @@ class FittedPolicy:
             "settings": dict(self.settings),
             "estimator": asdict(self.estimator),
             "policy": None if self.spec is None else asdict(self.spec),
-            "bandwidths": bandwidths_to_json(self.bandwidths if is_known else None),
+            "bandwidths": bandwidths_to_json(self.bandwidths) if is_known else None,
             "action_space": space_to_json(self.action_space),
             "observation_space": space_to_json(self.observation_space),
             "observation_names": self.observation_names,

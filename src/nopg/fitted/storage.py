@@ -88,17 +88,13 @@ def stored_data(metadata: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> D
     )
 
 
-def bandwidths_to_json(bandwidths: Bandwidths | None) -> dict[str, list[str]] | None:
+def bandwidths_to_json(bandwidths: Bandwidths) -> dict[str, list[str]]:
     """Bandwidths as text, to the last bit; infinity has no number in JSON."""
-    if bandwidths is None:
-        return None
     return {name: [repr(h) for h in getattr(bandwidths, name)] for name in _WIDTHS}
 
 
-def bandwidths_from_json(stored: Mapping[str, Any] | None) -> Bandwidths | None:
+def bandwidths_from_json(stored: Mapping[str, Any]) -> Bandwidths:
     """What `bandwidths_to_json` wrote."""
-    if stored is None:
-        return None
     return Bandwidths(*([float(h) for h in stored[name]] for name in _WIDTHS))
 
 
