@@ -17,7 +17,7 @@ from nopg.algorithms.nopg.starts import KINDS, N_SHORT, Ground, find_start
 from nopg.algorithms.nopg.training import Training, announce
 from nopg.bellman.parts import joined_parts
 from nopg.bellman.problem import MATCHED, Problem
-from nopg.bellman.samples import initial_state_tensor
+from nopg.bellman.samples import Samples, initial_state_tensor
 from nopg.data.dataset import Dataset
 from nopg.errors import NotFittedError, SupportWarning, warn
 from nopg.fitted.history import Update
@@ -127,9 +127,12 @@ class NOPG:
         job will take is told to `announce` first; one that does not fit into memory is refused.
         """
         config, seeds = self.config, Seed(self.config.seed)
-        if data is not None or ranks is None or not ranks.shares_data:  # a rank may have none
+        if ranks is not None and ranks.shares_data:  # a rank may have none
+            data = data if data is None else as_dataset(data)
+            samples, data = joined_parts(data, ranks, config.torch_dtype, config.device, config)
+        else:
             data = as_dataset(data)
-        samples, data = joined_parts(data, ranks, config.torch_dtype, config.device, config)
+            samples = Samples.of(data, config.torch_dtype, config.device)
         starts = data.first_states() if initial_states is None else initial_states
         initial = initial_state_tensor(starts, samples.states)
         space = action_space_of(data, self._space)
