@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nopg.compiled import compiled, packed
+from nopg.dynamics.hyperparameters import Angle, with_angles
 from nopg.policies.arrays import Array, ArrayPolicies
 from nopg.threads import n_workers, parallel_map
 
@@ -25,10 +26,20 @@ class ProcessArrays(NamedTuple):
     curved: Sequence[int]  # targets with kernels
     points: Array  # where these are, (m, d)
     inverse_scales: Array  # (c, d)
+    exponent: Array  # the kernels' exponents as a linear map of (z^2, z, 1), (2 d + 1, c m)
     weights: Sequence[Array]  # of each curved target, the first so many points, (S, k)
     frequencies: Array  # of waves, (c, d, D); D may be 0
     phases: Array  # (c, D)
     wave_weights: Array  # (S, c, D)
+    turned: Sequence[Angle]  # further inputs, after those that are given
+
+    def features(self, inputs: Array) -> Array:
+        """(z^2, z, 1) of inputs and their angles, (m, 2 d + 1)."""
+        inputs, d = with_angles(inputs, self.turned), len(self.centre)
+        found = np.ones((len(inputs), 2 * d + 1))
+        z = np.multiply(inputs - self.centre, self.factor, out=found[:, d : 2 * d])
+        np.multiply(z, z, out=found[:, :d])
+        return found
 
 
 class PathFeedback(NamedTuple):

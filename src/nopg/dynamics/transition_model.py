@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -23,13 +23,7 @@ from nopg.dynamics.compiled import (
     process_fields,
 )
 from nopg.dynamics.gaussian_process import GaussianProcess
-from nopg.dynamics.hyperparameters import (
-    FREE,
-    Angle,
-    HyperparameterLimits,
-    telling_angles,
-    with_angles,
-)
+from nopg.dynamics.hyperparameters import FREE, Angle, HyperparameterLimits, telling_angles
 from nopg.dynamics.noise import N_ROWS, ProcessNoise
 from nopg.dynamics.rewards import KnownReward
 from nopg.dynamics.stiction import Stiction
@@ -292,9 +286,10 @@ class ArrayTransitionModel:
     arithmetic. What does not change is multiplied out beforehand: few products are left.
     """
 
-    def __init__(self, model: TransitionModel, process: "ArrayProcess | None" = None) -> None:
+    def __init__(self, model: TransitionModel, process: ProcessArrays | None = None) -> None:
         self._model, self.noise = model, model.noise
-        self._process = process or _ArrayProcess(model.process)
+        self._arrays = process or mean_arrays(model.process)
+        self._process = _ArrayProcess(self._arrays)
         bounds = self._bounds = model.bounds
         self._low, self._high = bounds.low.numpy(), bounds.high.numpy()
         # What saturates stays in support: no distance counts there.
@@ -359,9 +354,9 @@ class ArrayTransitionModel:
         is_plain = model.known_reward is None and model.stiction is None
         if not is_plain or compiled_library() is None:
             return None
-        fields, turned = process_fields(self._process.arrays()), model.process.angles
-        d_s, d, d_p = len(self._low), fields["d_z"] - len(turned), fields["q"] - 1
-        fields |= {"d_s": d_s, "d_p": d_p, "d_a": d - d_s, "d": d, "turned": turned}
+        fields = process_fields(self._arrays)
+        d_s, d, d_p = len(self._low), fields["d_z"] - len(fields["turned"]), fields["q"] - 1
+        fields |= {"d_s": d_s, "d_p": d_p, "d_a": d - d_s, "d": d}
         if (noise := self.noise) is not None:
             fields |= {"noise_centre": noise.centre, "noise_factor": 1.0 / noise.spread}
             fields |= {"log_std": noise.weights, "mixing": noise.factor}
@@ -392,60 +387,59 @@ class ArrayTransitionModel:
         return self._bounds.project_angles(after), out
 
 
-class ArrayProcess(Protocol):
-    """Functions of a Gaussian process, in arrays: its mean, or draws."""
-
-    def __call__(self, inputs: Array) -> Array:
-        """Of each input, (m, q)."""
-
-    def arrays(self) -> ProcessArrays:
-        """All that makes them up."""
+def mean_arrays(process: GaussianProcess) -> ProcessArrays:
+    """All that makes up the mean of a process."""
+    c, d = process.inverse_scales.shape
+    return ProcessArrays(
+        process.centre.numpy(),
+        1.0 / process.spread.numpy(),
+        process.linear.numpy()[None],
+        process.curved.tolist(),
+        process.inducing.numpy(),
+        process.inverse_scales.numpy(),
+        process.exponent.numpy(),
+        [process.weights[i : i + 1, : process.n_kernels(i)].numpy() for i in range(c)],
+        np.zeros((c, d, 0)),
+        np.zeros((c, 0)),
+        np.zeros((1, c, 0)),
+        process.angles,
+    )
 
 
 class _ArrayProcess:
-    """Mean of a Gaussian process: kernels of (z^2, z, 1), and a linear part."""
+    """Functions of a Gaussian process: kernels and waves of (z^2, z, 1), and a linear part."""
 
-    def __init__(self, process: GaussianProcess) -> None:
-        self._given = process
-        n_curved, m = process.weights.shape
-        d, q = len(process.centre), process.linear.shape[1]
-        self._centre, self._factor = process.centre.numpy(), 1.0 / process.spread.numpy()
-        weights = np.zeros((n_curved * m, q))
-        for i, target in enumerate(process.curved.tolist()):
-            weights[i * m : (i + 1) * m, target] = process.weights[i].numpy()
-        is_used = weights.any(axis=1)
-        self._weights = np.ascontiguousarray(weights[is_used])
-        self._exponent = np.ascontiguousarray(process.exponent.numpy()[:, is_used])
-        self._angles = process.angles
-        self._linear = np.zeros((2 * d + 1, q))
-        self._linear[d : 2 * d] = process.linear[1:].numpy()
-        self._linear[-1] = process.linear[0].numpy()
+    def __init__(self, given: ProcessArrays) -> None:
+        (n_draws, _, q), d, m = given.linear.shape, len(given.centre), len(given.points)
+        waves = np.zeros((2 * d + 1, given.phases.size))
+        waves[d : 2 * d] = given.frequencies.swapaxes(0, 1).reshape(d, -1)
+        waves[-1] = given.phases.ravel()
+        kernels = [slice(i * m, i * m + w.shape[1]) for i, w in enumerate(given.weights)]
+        inner = np.hstack([*(given.exponent[:, some] for some in kernels), waves])
+        outer, first = np.zeros((n_draws, inner.shape[1], q)), 0
+        parts = (*given.weights, *given.wave_weights.swapaxes(0, 1))
+        for part, target in zip(parts, (*given.curved, *given.curved), strict=True):
+            outer[:, first : first + part.shape[1], target] = part
+            first += part.shape[1]
+        is_used = np.asarray(outer.any(axis=(0, 2)))
+        self._given, self._n_kernels = given, is_used[: -waves.shape[1] or None].sum()
+        self._inner = np.ascontiguousarray(inner[:, is_used])
+        self._outer = np.ascontiguousarray(outer[:, is_used])
+        self._linear = np.zeros((n_draws, 2 * d + 1, q))
+        self._linear[:, d : 2 * d], self._linear[:, -1] = given.linear[:, 1:], given.linear[:, 0]
 
     def __call__(self, inputs: Array) -> Array:
-        inputs = with_angles(inputs, self._angles)
-        d = inputs.shape[1]
-        features = np.ones((len(inputs), 2 * d + 1))
-        z = np.multiply(inputs - self._centre, self._factor, out=features[:, d : 2 * d])
-        np.multiply(z, z, out=features[:, :d])
-        predicted: Array = _exp(features @ self._exponent) @ self._weights
-        predicted += features @ self._linear
-        return predicted
-
-    def arrays(self) -> ProcessArrays:
-        """All that makes it up."""
-        given, c = self._given, len(self._given.curved)
-        return ProcessArrays(
-            self._centre,
-            self._factor,
-            given.linear.numpy()[None],
-            given.curved.tolist(),
-            given.inducing.numpy(),
-            given.inverse_scales.numpy(),
-            [given.weights[i : i + 1, : given.n_kernels(i)].numpy() for i in range(c)],
-            np.zeros((c, len(self._centre), 0)),
-            np.zeros((c, 0)),
-            np.zeros((1, c, 0)),
-        )
+        """Of each input, (m, q); a batch is shared among them in equal parts, in order."""
+        n_draws, _, q = self._linear.shape
+        features = self._given.features(inputs)
+        found = features @ self._inner
+        _exp(found[:, : self._n_kernels])
+        if self._n_kernels < found.shape[1]:
+            torch.from_numpy(found[:, self._n_kernels :]).cos_()
+        shape = (n_draws, len(inputs) // n_draws)
+        predicted: Array = found.reshape(*shape, found.shape[1]) @ self._outer
+        predicted += features.reshape(*shape, features.shape[1]) @ self._linear
+        return predicted.reshape(len(inputs), q)
 
 
 class _ArrayTermination:
