@@ -117,9 +117,9 @@ class ModelEvaluator:
         seen, _ = self.models[0].rewards
         return self.models[0].reward_limits[0] if np.median(self.data.rewards) == seen else -np.inf
 
-    def values(self, actor: Actor, states: Array, lengths: Array | None = None) -> Array:
+    def values(self, actor: Actor, states: Array) -> Array:
         """Return from each state, (m,), what is not known counted halfway."""
-        return np.asarray(self._for(actor, states)._runs(actor, states, lengths)[0].mean(axis=1))
+        return np.asarray(self._for(actor, states)._runs(actor, states, None)[0].mean(axis=1))
 
     def expected_return(self, actor: Actor, starts: Array, level: float) -> Estimate:
         """Mean return from `starts`, (B, d_s), with its interval, (1,) each."""
@@ -131,10 +131,9 @@ class ModelEvaluator:
     def value_intervals(self, actor: Actor, states: Array, level: float) -> Estimate:
         """Return from each of the states, (m, d_s), with its interval, (m,) each."""
         asked = self._for(actor, states)
-        runs, unknown = asked._runs(actor, states, None)
+        runs, unknown, blur = asked._runs(actor, states, None)
         deviations, left_out, gaps, errors = asked._deviations(actor, states, None)
         noise = runs.std(axis=1)
-        blur = asked._blur(actor, states, None, runs)
         chance = _total(noise / np.sqrt(runs.shape[1]), blur, *errors)
         spread = Spread(deviations, self.scale, chance, left_out, gaps)
         why = unknown_reason(unknown, self._runaway(actor, states, unknown), level)
@@ -153,10 +152,9 @@ class ModelEvaluator:
             some = some[: 1 if (starts[some] == starts[0]).all() else None]
         few, most = (None if lengths is None else lengths[k] for k in (some, many))
         found = asked._deviations(actor, starts[some], few, beyond)
-        runs, unknown = asked._runs(actor, starts[many], most, beyond)
+        runs, unknown, blur = asked._runs(actor, starts[many], most, beyond)
         drawn, left_out, gaps, errors = (part.mean(axis=1, keepdims=True) for part in found)
-        blur = asked._blur(actor, starts[many], most, runs, beyond).mean()
-        errors = np.concatenate([errors, [[blur]]])
+        errors = np.concatenate([errors, [[blur.mean()]]])
         if len(many) < len(starts):
             errors = np.concatenate([errors, [[runs.mean(axis=1).std() / np.sqrt(len(many))]]])
         runaway = 0.0 if lengths is not None else self._runaway(actor, starts[many], unknown)
@@ -216,36 +214,23 @@ class ModelEvaluator:
         return high + (low - high) * (np.arange(N_DRAWS)[:, None] + 0.5) / N_DRAWS
 
     def _runs(
-        self,
-        actor: Actor,
-        states: Array,
-        lengths: Array | None,
-        beyond: float | None = None,
-        is_sharp: bool = False,
-    ) -> tuple[Array, float]:
+        self, actor: Actor, states: Array, lengths: Array | None, beyond: float | None = None
+    ) -> tuple[Array, float, Array]:
         """Returns of every path from m states, (m, G), and the share out of support."""
+        # And what other ends, which the data allow as well, make of the returns, (m,).
         paths, until = self._paths(states, lengths, NEGLIGIBLE)
-        rest = (actor, paths, self.gamma, NEGLIGIBLE, until)
-        models = self._sharper if is_sharp else self._arrays
-        found = [known_return(model, *rest) for model in models]
-        earned, unknown = (np.mean(part, axis=0) for part in zip(*found, strict=True))
-        every = earned + self._worth(beyond).mean() * unknown  # (m G,)
-        total = 1.0 if until is None else 1.0 - float((self.gamma**until).mean())
-        return every.reshape(len(states), -1), float(unknown.mean()) * (1.0 - self.gamma) / total
 
-    def _blur(
-        self,
-        actor: Actor,
-        states: Array,
-        lengths: Array | None,
-        runs: Array,
-        beyond: float | None = None,
-    ) -> Array:
-        """What other ends, which the data allow as well, make of returns from m states, (m,)."""
-        if not self._sharper:
-            return np.zeros(len(states))
-        sharp, _ = self._runs(actor, states, lengths, beyond, is_sharp=True)
-        return np.asarray((sharp - runs).mean(axis=1))
+        def returns(models: tuple[ArrayTransitionModel, ...]) -> tuple[Array, Array]:
+            rest = (actor, paths, self.gamma, NEGLIGIBLE, until)
+            found = [known_return(model, *rest) for model in models]
+            earned, unknown = (np.mean(part, axis=0) for part in zip(*found, strict=True))
+            return earned + self._worth(beyond).mean() * unknown, unknown  # (m G,)
+
+        every, unknown = returns(self._arrays)
+        other = returns(self._sharper)[0] if self._sharper else every
+        total = 1.0 if until is None else 1.0 - float((self.gamma**until).mean())
+        share = float(unknown.mean()) * (1.0 - self.gamma) / total
+        return every.reshape(len(states), -1), share, paths.means(other - every)
 
     def _runaway(self, actor: Actor, states: Array, unknown: float) -> float:
         """Share of the paths that leave the data for good, if any leave them at all."""

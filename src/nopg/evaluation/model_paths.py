@@ -71,19 +71,27 @@ class NoisyPaths:
         return rollout_steps(model, actor, self.starts, horizon, LEAST, self.draws)
 
     def blocks(
-        self, model: Steps, actor: Actor, horizon: int, until_rest: bool
-    ) -> Iterator[tuple[Array, Array, PredictedStep[Array]]]:
-        """The same, some steps at a time: their times, (t, 1), probability of running, (t, B)."""
-        rest, t, running = self.rest if until_rest else None, 0, np.ones(len(self.starts))
+        self, model: Steps, actor: Actor, gamma: float, small: float, lengths: Array | None
+    ) -> Iterator[tuple[Array, Array, Array, PredictedStep[Array]]]:
+        """The same, some steps at a time, until they rest or are of weight `small`.
+
+        Their times, (t, 1), the probability that they are made and count, (t, B), and that no data
+        tell of where they lead, (t, B). If `lengths`, (B,), are given, so many steps count.
+        """
+        rest, horizon = self.rest, discount_horizon(gamma, small)
+        t, running, until = 0, np.ones(len(self.starts)), np.full(len(self.starts), np.inf)
+        if lengths is not None:
+            rest, horizon, until = None, int(lengths.max()), lengths
         for block in rollout_blocks(model, actor, self.starts, horizon, self.draws, rest):
             outcomes = PredictedStep(*block[2:])
             shares = running * running_probability(outcomes)
-            yield np.arange(t, t + len(block[0]), dtype=np.float64)[:, None], shares[:-1], outcomes
+            times = np.arange(t, t + len(block[0]), dtype=np.float64)[:, None]
+            yield times, shares[:-1] * (times < until), self._outside(outcomes.reached), outcomes
             t, running = t + len(block[0]), shares[-1]
             if running.max() < LEAST:
                 return
 
-    def outside(self, reached: Array) -> Array:
+    def _outside(self, reached: Array) -> Array:
         """Probability that no data tell of states, while they are out there, (t, B)."""
         if self.home is None:
             return np.zeros(reached.shape[:2])
@@ -114,12 +122,10 @@ def known_return(
     # reward; (B,) each. Where a rollout rests or is cut off it goes on earning what it earned
     # last, unless `lengths`, (B,), say how many steps count.
     earned, left = np.zeros((2, len(paths.starts)))
-    until, horizon = _counted_steps(lengths, len(earned), gamma, negligible)
-    for t, running, outcomes in paths.blocks(model, actor, horizon, lengths is None):
-        running = running * (t < until)
-        outside = paths.outside(outcomes.reached)
+    end = 0.0 if lengths is None else gamma**lengths  # weight of the first step that does not count
+    for t, running, outside, outcomes in paths.blocks(model, actor, gamma, negligible, lengths):
         earned += (gamma**t * running * (1.0 - outside) * outcomes.rewards).sum(axis=0)
-        rest = np.maximum(gamma ** (t + 1) - gamma**until, 0.0) * outcomes.leaves
+        rest = np.maximum(gamma ** (t + 1) - end, 0.0) * outcomes.leaves
         left += (running * (rest + (1.0 - gamma) * gamma**t * outside)).sum(axis=0)
     if lengths is None:
         later = running[-1] * outcomes.survives[-1] * outcomes.continuing_rewards[-1]
@@ -154,23 +160,15 @@ def reward_beyond(
     # be off as tasks end one step sooner or later, (B,).
     low, high = limits
     found, last = np.zeros((2, len(paths.starts)))
-    until, horizon = _counted_steps(lengths, len(found), gamma, SHORT)
-    for t, running, outcomes in paths.blocks(model, actor, horizon, lengths is None):
+    for t, running, outside, outcomes in paths.blocks(model, actor, gamma, SHORT, lengths):
         r, on, ends = outcomes.rewards, outcomes.continuing_rewards, outcomes.terminated
         excess = np.maximum(np.maximum(low - r, r - high), 0.0)
-        weight = gamma**t * running * (t < until) * (1.0 - paths.outside(outcomes.reached))
+        weight = gamma**t * running * (1.0 - outside)
         found += (weight * excess).sum(axis=0)
         # One step later: its reward more, and what the end pays is discounted once.
         worth = np.abs(ends * on - (1.0 - gamma) * (r - (1.0 - ends) * on))
         last += (weight * worth * (np.minimum(LATE * t, 0.5) + 2.0 * (1.0 - ends))).sum(axis=0)
     return found, last
-
-
-def _counted_steps(lengths: Array | None, n: int, gamma: float, small: float) -> tuple[Array, int]:
-    """How many steps of each of n rollouts count, (n,), and how far to go."""
-    if lengths is None:
-        return np.full(n, np.inf), discount_horizon(gamma, small)
-    return lengths, int(lengths.max())
 
 
 def entry_probability(
