@@ -176,19 +176,11 @@ class StateBounds:
         high = torch.where(self.saturation.is_high, self.high, torch.inf)
         return replace(self, low=low, high=high)
 
-    def widened(self, share: float) -> "StateBounds":
-        """The same with so much of their range more on either side, but where states stop."""
-        room = share * (self.high - self.low)
-        low = torch.where(self.saturation.is_low, self.low, self.low - room)
-        return replace(
-            self, low=low, high=torch.where(self.saturation.is_high, self.high, self.high + room)
-        )
-
     def ranges_beyond(self, states: np.ndarray) -> np.ndarray:
-        """How far states, (m, d_s), are beyond the bounds, in ranges of the data, (m,)."""
+        """How far states, (..., d_s), are beyond the bounds, in ranges of the data, (...)."""
         low, high = self.low.numpy(), self.high.numpy()
-        beyond = np.maximum(low - states, states - high)
-        return np.asarray((beyond / np.maximum(high - low, 1e-300)).max(axis=1))
+        beyond = np.maximum(low - states, states - high).clip(0.0)  # 0 of the past, without bounds
+        return np.asarray((beyond / np.maximum(high - low, 1e-300)).max(axis=-1))
 
     def out_of_support_gradient(self, states: Tensor) -> Tensor:
         """d out_of_support / d states, (m, d_s)."""

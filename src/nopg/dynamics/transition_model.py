@@ -318,7 +318,7 @@ class ArrayTransitionModel:
         if (history := self._model.history) is not None:
             past = history.changed(reached, inputs[:, self._copied])
             reached = np.concatenate([reached, past], axis=1)
-        after, out = self.projected(reached)
+        after, out = self._projected(reached)
         if (known := self._model.known_reward) is None:
             low, high = self._model.reward_bounds
             rewards = np.minimum(np.maximum(predicted[:, d_s], low), high)
@@ -373,7 +373,7 @@ class ArrayTransitionModel:
             fields |= self._termination.compiled_fields()
         return CompiledModel(**fields)
 
-    def projected(self, reached: Array) -> tuple[Array, Array]:
+    def _projected(self, reached: Array) -> tuple[Array, Array]:
         """States within bounds, and the probability that no data tell what follows."""
         # 1 - exp(-1/2 sum_d (distance beyond the bounds / typical step)_d^2): slopes lead back.
         after = np.minimum(np.maximum(reached, self._low), self._high)

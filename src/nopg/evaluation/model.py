@@ -49,9 +49,6 @@ from nopg.randomness import Seed
 N_DRAWS = 8  # models drawn from the posterior of each of the two
 FEW_STARTS, FEW_PATHS = 4, 2  # of rollouts in drawn models, and paths of each in noise
 MANY_STARTS = 500  # starts that a mean is taken over; of more it is that of a sample
-GUSTS_REACH = 0.5
-"""Ranges of the data beyond them that gusts may reach: the largest of a hundred normal draws is
-2.5 deviations out, that of 256 paths of some hundred steps 4.5."""
 LITTLE = 5e-4  # standard error that does not matter, as a share of what returns can be
 UNSEEN_REWARD_STD = 0.5
 """Standard deviation of a predicted reward beyond those seen, as a share of what it
@@ -246,7 +243,7 @@ class ModelEvaluator:
         last = discount_horizon(self.gamma, negligible) if lengths is None else int(lengths.max())
         paths = NoisyPaths.of(self.models[0], states, last, group)
         if self.in_gusts:
-            paths = replace(paths, home=self._wider)
+            paths = replace(paths, home=self.models[0].bounds)
         return paths, None if lengths is None else np.repeat(lengths, paths.group)
 
     def _deviations(
@@ -336,11 +333,6 @@ class ModelEvaluator:
         calm = NoisyPaths(states, None, 1)
         _, left = known_return(model.arrays, actor, calm, self.gamma, SHORT)
         return self._opened if left.max() * (1.0 - self.gamma) < LITTLE else self
-
-    @cached_property
-    def _wider(self) -> ArrayTransitionModel:
-        model = self.models[0]
-        return ArrayTransitionModel(replace(model, bounds=model.bounds.widened(GUSTS_REACH)))
 
     @cached_property
     def _arrays(self) -> tuple[ArrayTransitionModel, ...]:

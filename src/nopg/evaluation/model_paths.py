@@ -12,6 +12,7 @@ from typing import Self
 import numpy as np
 
 from nopg.discount import discount_horizon
+from nopg.dynamics.bounds import StateBounds
 from nopg.dynamics.noise import ProcessNoise, noise_draws
 from nopg.dynamics.rollouts import (
     AT_REST,
@@ -27,6 +28,9 @@ from nopg.policies.arrays import Actor, Array
 
 N_PATHS, LEAST_PATHS = 256, 8  # noisy paths in all, and of each state at least
 NEGLIGIBLE = 1e-3  # weight gamma^T at which a rollout is cut off
+GUSTS_REACH = 0.5
+"""Ranges of the data beyond them that gusts may reach: the largest of a hundred normal draws is
+2.5 deviations out, that of 256 paths of some hundred steps 4.5."""
 SHORT = 0.05  # the same in drawn models, which show a spread and no value
 LEAST = 1e-9  # probability of running at which a rollout has ended
 SLACK = 0.1  # share of its time by which a rollout may be early or late
@@ -43,7 +47,7 @@ class NoisyPaths:
     draws: Array | None  # standard normal, of each step, (T, m G, d_s)
     group: int  # paths of each state, G
     rest: Array | None = None  # steps below which a path rests, (d_s,); in noise none does
-    home: ArrayTransitionModel | None = None  # the model with its bounds, if `steps` have none
+    home: StateBounds | None = None  # where the data have been, if models have no bounds
 
     @classmethod
     def of(cls, model: TransitionModel, states: Array, n_steps: int, group: int = 0) -> Self:
@@ -75,8 +79,8 @@ class NoisyPaths:
     ) -> Iterator[tuple[Array, Array, Array, PredictedStep[Array]]]:
         """The same, some steps at a time, until they rest or are of weight `small`.
 
-        Their times, (t, 1), the probability that they are made and count, (t, B), and that no data
-        tell of where they lead, (t, B). If `lengths`, (B,), are given, so many steps count.
+        Their times, (t, 1), the probability that they are made and count, (t, B), and whether no
+        data tell of where they lead, (t, B). If `lengths`, (B,), are given, so many steps count.
         """
         rest, horizon = self.rest, discount_horizon(gamma, small)
         t, running, until = 0, np.ones(len(self.starts)), np.full(len(self.starts), np.inf)
@@ -92,12 +96,10 @@ class NoisyPaths:
                 return
 
     def _outside(self, reached: Array) -> Array:
-        """Probability that no data tell of states, while they are out there, (t, B)."""
+        """Whether no data tell of states, while they are out there, (t, B)."""
         if self.home is None:
             return np.zeros(reached.shape[:2])
-        return self.home.projected(reached.reshape(-1, reached.shape[2]))[1].reshape(
-            len(reached), -1
-        )
+        return (self.home.ranges_beyond(reached) > GUSTS_REACH).astype(np.float64)
 
     def means(self, found: Array) -> Array:
         """Over the paths of each state, (..., m G) to (..., m)."""
