@@ -321,17 +321,20 @@ class ModelEvaluator:
     def _opened(self) -> "ModelEvaluator":
         return replace(self, given=self.models, in_gusts=True)
 
+    @cached_property
+    def _breaks(self) -> bool:
+        return bool(self.models[0].bounds.are_beyond(model_columns(self.data)[3]).any())
+
     def _for(self, actor: Actor, states: Array) -> "ModelEvaluator":
         """Who answers: in noise, where paths would stay if it were calm, one without bounds."""
         # What is largest in a noisy log is a matter of luck: sooner or later a gust carries a path
         # beyond it, and back. Up to half a range further out the posterior says what it knows;
         # beyond that nothing is known while a path is there. Where the law of motion breaks at the
         # bounds, or paths leave them by themselves, what follows is unknown for good.
-        model, (_, _, _, reached, _) = self.models[0], model_columns(self.data)
-        if self.in_gusts or model.noise is None or bool(model.bounds.are_beyond(reached).any()):
+        if self.in_gusts or self.models[0].noise is None or self._breaks:
             return self
         calm = NoisyPaths(states, None, 1)
-        _, left = known_return(model.arrays, actor, calm, self.gamma, SHORT)
+        _, left = known_return(self.models[0].arrays, actor, calm, self.gamma, SHORT)
         return self._opened if left.max() * (1.0 - self.gamma) < LITTLE else self
 
     @cached_property
