@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from nopg.linalg.coarse import CoarseCells, CoarseCorrection
+from nopg.linalg.coarse import CoarseCells, CompiledSystem
+from nopg.linalg.operators import DenseRows
 
 GAMMA = 0.97
 
@@ -41,7 +42,9 @@ def test_the_correction_is_the_inverse_where_rows_are_equal_within_cells(
         coarse = torch.softmax(logits, dim=1)
         coarse[list(ended)] = 0.0
         P = Z @ coarse @ (Z / cells.sizes).T
-        M = CoarseCorrection.of(Z.T @ P @ Z, GAMMA, cells)
+        system = CompiledSystem.of(DenseRows(P), GAMMA)
+        assert system is not None
+        M = system.correction(cells)
         assert M is not None
         whole = torch.eye(24, dtype=torch.float64) + Z @ M.core.double() @ Z.T
         A = torch.eye(24, dtype=torch.float64) - GAMMA * P
@@ -51,6 +54,7 @@ def test_the_correction_is_the_inverse_where_rows_are_equal_within_cells(
 
 def test_there_is_none_where_p_is_no_number() -> None:
     cells = CoarseCells.of(torch.rand((24, 2), dtype=torch.float64), 1000)
-    count = len(cells.sizes)
-    sums = torch.full((count, count), torch.nan, dtype=torch.float64)
-    assert CoarseCorrection.of(sums, GAMMA, cells) is None
+    P = torch.full((24, 24), torch.nan, dtype=torch.float64)
+    system = CompiledSystem.of(DenseRows(P), GAMMA)
+    assert system is not None
+    assert system.correction(cells) is None

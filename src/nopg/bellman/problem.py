@@ -28,6 +28,7 @@ from nopg.bellman.responsibilities import (
 )
 from nopg.bellman.rows import Neighbours, QueryRows, RowModel, query_rows
 from nopg.bellman.samples import Samples, on_circles, state_offsets
+from nopg.compiled import compiled_for
 from nopg.errors import ConfigError, require_choice, require_count, warn
 from nopg.kernels.bandwidths import Bandwidths
 from nopg.kernels.neighbours import log_label_similarity, passed_block
@@ -116,6 +117,7 @@ class Problem:
         is_large = len(samples.rewards) >= WORTHWHILE
         with ThreadPoolExecutor() as pool:  # C is compiled meanwhile
             pool.submit(compiled_rows.library_for, drawn)
+            pool.submit(compiled_for, drawn, "nopg.policies", "perceptron.c")
             if is_large:
                 pool.submit(solve_library, drawn)
             next_rows = list_rows(drawn, samples, bandwidths, config)

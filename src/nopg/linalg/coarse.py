@@ -78,18 +78,6 @@ class CoarseCorrection:
     cells: CoarseCells
     core: Tensor  # ((I - gamma R P Z)^-1 - I) D^-1, so that M = I + Z core Z', (C, C)
 
-    @classmethod
-    def of(cls, sums: Tensor, gamma: float, cells: CoarseCells) -> Self | None:
-        """M for a P whose entries are summed over cells, Z' P Z, (C, C)."""
-        # Rows of R P Z sum to at most one: diagonal dominance. None if P was no number.
-        steps = (sums / cells.sizes[:, None]).to(PRECISION)  # R P Z
-        one = torch.eye(len(sums), dtype=PRECISION)
-        inverse: Tensor
-        inverse, info = torch.linalg.inv_ex(one - gamma * steps)
-        if int(info) != 0 or not bool(torch.isfinite(inverse).all()):
-            return None
-        return cls(cells, (inverse - one).div_(cells.sizes).contiguous())
-
 
 def solve_library(like: Tensor) -> Any:
     """The functions of `solve.c` for tensors like this one, or None."""
@@ -130,11 +118,14 @@ class CompiledSystem:
 
     def correction(self, cells: CoarseCells) -> CoarseCorrection | None:
         """The coarse inverse over these cells; None if P was no number somewhere."""
-        count = len(cells.sizes)
-        sums = torch.empty((count, count), dtype=torch.float64)
-        where, n_threads = ctypes.c_void_p(sums.data_ptr()), torch.get_num_threads()
-        self._library.nopg_cell_sums(self._with(cells), where, ctypes.c_int64(n_threads))
-        return CoarseCorrection.of(sums, self.gamma, cells)
+        count, n_threads = (
+            len(cells.sizes),
+            min(torch.get_num_threads(), 1 + len(cells.sizes) // 128),
+        )
+        core = torch.empty((count, count), dtype=PRECISION)
+        where, make = ctypes.c_void_p(core.data_ptr()), self._library.nopg_coarse_core
+        is_finite = make(self._with(cells), where, ctypes.c_int64(n_threads))
+        return CoarseCorrection(cells, core) if is_finite else None
 
     def attempts(
         self,

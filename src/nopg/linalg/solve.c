@@ -434,18 +434,22 @@ int64_t nopg_solve_pair(const System *s, const Solve *q, const Solve *mu, char *
   return taken;
 }
 
-/* Entries of P summed over cells, (n_cells, n_cells). */
+/* The coarse inverse in the making, (n_cells, n_cells). */
 typedef struct {
   const System *s;
-  double *sums;
-} CellSums;
+  float *core;
+  Crew crew;
+} Coarse;
 
-static void cell_sums(const void *job, int64_t first, int64_t last) {
-  const System *s = ((const CellSums *)job)->s;
+#define PANEL 16 /* rows that are eliminated together: the others are read once for them */
+
+/* I - gamma R P Z, rows of cells from `first` to `last`. */
+static void cell_means(const System *s, float *core, int64_t first, int64_t last) {
   int64_t C = s->n_cells, group = s->group, n = s->n;
+  double sums[C];
   for (int64_t c = first; c < last; c++) {
-    double *sums = ((const CellSums *)job)->sums + c * C;
-    memset(sums, 0, C * sizeof(double));
+    double size = s->cell_starts[c + 1] - s->cell_starts[c];
+    memset(sums, 0, sizeof sums);
     for (int64_t j = s->cell_starts[c]; j < s->cell_starts[c + 1]; j++) {
       int64_t i = s->members[j];
       double scale = s->scale ? s->scale[i] : 1.0;
@@ -455,10 +459,85 @@ static void cell_sums(const void *job, int64_t first, int64_t last) {
           sums[s->cell[s->columns ? s->columns[e] : e % n]] += scale * s->values[e];
       }
     }
+    for (int64_t j = 0; j < C; j++) core[c * C + j] = (j == c) - s->gamma * sums[j] / size;
   }
 }
 
-void nopg_cell_sums(const System *s, double *sums, int64_t n_threads) {
-  CellSums job = {s, sums};
-  in_parts(cell_sums, &job, s->n_cells, n_threads);
+/* y -= sum_k a_k rows_k, of `count` rows of C numbers. */
+static void eliminate(float *y, const float *a, const float *rows, int64_t count, int64_t C) {
+  int64_t j = 0;
+  for (; j + 32 <= C; j += 32) {
+    Four *to = (Four *)(y + j), kept[8];
+    for (int l = 0; l < 8; l++) kept[l] = to[l];
+    for (int64_t k = 0; k < count; k++) {
+      const Four *from = (const Four *)(rows + k * C + j);
+      for (int l = 0; l < 8; l++) kept[l] -= from[l] * a[k];
+    }
+    for (int l = 0; l < 8; l++) to[l] = kept[l];
+  }
+  for (; j < C; j++)
+    for (int64_t k = 0; k < count; k++) y[j] -= a[k] * rows[k * C + j];
+}
+
+/* D = A^-1 of the first `count` rows, their numbers from `at` on, of a dominant diagonal. */
+static void invert_small(const float *A, int64_t C, int64_t at, int64_t count, double *D) {
+  for (int64_t i = 0; i < count; i++)
+    for (int64_t j = 0; j < count; j++) D[i * count + j] = A[i * C + at + j];
+  for (int64_t p = 0; p < count; p++) {
+    double pivot = 1.0 / D[p * count + p];
+    D[p * count + p] = 1.0;
+    for (int64_t j = 0; j < count; j++) D[p * count + j] *= pivot;
+    for (int64_t i = 0; i < count; i++) {
+      double factor = D[i * count + p];
+      if (i == p) continue;
+      D[i * count + p] = 0.0;
+      for (int64_t j = 0; j < count; j++) D[i * count + j] -= factor * D[p * count + j];
+    }
+  }
+}
+
+/* What thread number `first` does: Gauss and Jordan, in place, some rows at a time. */
+static void coarse_part(const void *job, int64_t first, int64_t last) {
+  Coarse *all = (Coarse *)job;
+  const System *s = all->s;
+  int64_t C = s->n_cells, size = crew_size(&all->crew);
+  int64_t low = C * first / size, high = C * last / size;
+  float panel[PANEL * C], own[PANEL];
+  double D[PANEL * PANEL];
+  cell_means(s, all->core, low, high);
+  for (int64_t at = 0; at < C; at += PANEL) {
+    int64_t count = C - at < PANEL ? C - at : PANEL;
+    meet(&all->crew);
+    invert_small(all->core + at * C, C, at, count, D);
+    memset(panel, 0, sizeof panel);
+    for (int64_t r = 0; r < count; r++) {
+      for (int64_t k = 0; k < count; k++) own[k] = -D[r * count + k];
+      eliminate(panel + r * C, own, all->core + at * C, count, C);
+      for (int64_t k = 0; k < count; k++) panel[r * C + at + k] = D[r * count + k];
+    }
+    meet(&all->crew); /* everybody has what is overwritten now */
+    for (int64_t i = low; i < high; i++) {
+      float *row = all->core + i * C;
+      if (i >= at && i < at + count) {
+        memcpy(row, panel + (i - at) * C, C * sizeof(float));
+        continue;
+      }
+      memcpy(own, row + at, count * sizeof(float));
+      memset(row + at, 0, count * sizeof(float));
+      eliminate(row, own, panel, count, C);
+    }
+  }
+  meet(&all->crew);
+  for (int64_t i = low; i < high; i++)
+    for (int64_t j = 0; j < C; j++)
+      all->core[i * C + j] = (all->core[i * C + j] - (i == j)) / (s->cell_starts[j + 1] - s->cell_starts[j]);
+}
+
+/* ((I - gamma R P Z)^-1 - I) D^-1, (n_cells, n_cells); whether all of it is a number. */
+int64_t nopg_coarse_core(const System *s, float *core, int64_t n_threads) {
+  Coarse job = {.s = s, .core = core};
+  int64_t is_finite = 1;
+  in_step(coarse_part, &job, &job.crew, n_threads < s->n_cells ? n_threads : s->n_cells);
+  for (int64_t i = 0; i < s->n_cells * s->n_cells; i++) is_finite &= isfinite(core[i]) != 0;
+  return is_finite;
 }

@@ -1,14 +1,17 @@
 """Policies from plain numbers and text, and their perceptrons there and back."""
 
+import ctypes
 import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
+from nopg.compiled import compiled_for, packed
 from nopg.errors import ConfigError, require_choice
 from nopg.policies.families import (
     CategoricalPolicy,
@@ -21,6 +24,7 @@ from nopg.policies.families import (
 )
 
 KINDS = ("deterministic", "stochastic", "discrete")
+FEW = 1_000_000  # multiplications that are worth a thread of their own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,58 +136,58 @@ def perceptron_layers(module: nn.Module) -> list[tuple[Tensor, Tensor]]:
 
 @dataclass(frozen=True)
 class PerceptronPass:
-    """What a policy says at some states, and what the way back needs of it.
+    """What a policy says at some states, and the way back, by `perceptron.c`.
 
-    By hand it is a dozen calls where autograd makes a hundred, which cost more than the arithmetic
-    of a thousand states and fifty units.
+    Autograd makes a hundred calls, which cost more than the arithmetic of a thousand states and
+    fifty units, and keeps what every unit says.
     """
 
     outputs: tuple[Tensor, ...]
-    policy: DeterministicPolicy | GaussianPolicy | CategoricalPolicy
-    weights: list[Tensor]  # of each layer, (width out, width in)
-    inputs: list[Tensor]  # of each layer, (m, width in)
-    raw: Tensor  # what the last one says, (m, width)
+    library: Any
+    parameters: list[Tensor]  # weight and bias of each layer in turn
+    given: tuple[Any, ...]  # what C reads beside them, there and back
 
     @classmethod
     @torch.no_grad()
     def of(cls, policy: Policy, states: Tensor) -> Self | None:
-        """Forwards; None if the policy is no perceptron or not all of it is learned."""
+        """Forwards; None without a compiler, or if not all of it is a learned perceptron."""
         kinds = (DeterministicPolicy, GaussianPolicy, CategoricalPolicy)
-        if type(policy) not in kinds:  # others may say something else
+        library = compiled_for(states, "nopg.policies", "perceptron.c")
+        if library is None or type(policy) not in kinds:  # others may say something else
             return None
         assert isinstance(policy, kinds)
-        layers = perceptron_layers(policy)
-        learned = [id(p) for p in policy.parameters() if p.requires_grad]
-        if not layers or [id(p) for layer in layers for p in layer] != learned:
+        layers, before, box = perceptron_layers(policy), policy.standardise, policy.squash
+        learned = [p for p in policy.parameters() if p.requires_grad]
+        if not layers or [id(p) for layer in layers for p in layer] != [id(p) for p in learned]:
             return None
-        x = states if policy.standardise is None else policy.standardise(states)
-        inputs: list[Tensor] = []
-        for weight, bias in layers:
-            inputs.append(x.relu_() if inputs else x)
-            x = torch.addmm(bias, inputs[-1], weight.T)
-        return cls(policy.from_raw(x), policy, [weight for weight, _ in layers], inputs, x)
+        most = policy.max_std if isinstance(policy, GaussianPolicy) else None
+        ends = (None, None) if before is None else (before.mean, before.std)
+        ends += (None, None, most) if box is None else (box.low, box.high, most)
+        d, m = states.shape[1], len(states)
+        widths = [d, *(len(bias) for _, bias in layers)]
+        d_a = widths[-1] if most is None else len(most)
+        shapes = [(d,), (d,), (d_a,), (d_a,), (d_a,), *zip(widths[1:], widths, strict=False)]
+        used = zip((*ends, *(weight for weight, _ in layers)), shapes, strict=True)
+        fits = [x is None or (x.shape, x.dtype) == (shape, states.dtype) for x, shape in used]
+        if not all(fits) or widths[-1] not in (d_a, 2 * d_a):
+            return None  # torch says what is wrong
+        n_learned, is_label = sum(p.numel() for p in learned), type(policy) is kinds[2]
+        sizes = (m, len(layers), d_a, is_label, n_learned, np.array(widths))
+        said = [torch.empty((m, d_a), dtype=states.dtype) for _ in range(widths[-1] // d_a)]
+        outputs = said if most is None or said[1:] else [*said, most.expand(m, d_a)]
+        found = cls(tuple(outputs), library, learned, (*sizes, states.contiguous(), *ends))
+        found._run((None, None, *said, None)[:4], [])
+        return found
 
     @torch.no_grad()
     def vjp(self, slopes: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """Backwards: slopes by the outputs become slopes by the parameters."""
-        slope, found = self._by_raw(slopes), list[Tensor]()
-        for weight, x in zip(self.weights[::-1], self.inputs[::-1], strict=True):
-            found += [slope.sum(dim=0), slope.T @ x]
-            if x is not self.inputs[0]:
-                by_input = slope @ weight  # a mask would be three times as slow
-                slope = torch.ops.aten.threshold_backward(by_input, x, 0.0)
-        return tuple(found[::-1])
+        found = [torch.empty_like(p) for p in self.parameters]
+        self._run((*(slope.contiguous() for slope in slopes), None, None, None)[:4], found)
+        return tuple(found)
 
-    def _by_raw(self, slopes: tuple[Tensor, ...]) -> Tensor:
-        """The slopes by what the last layer says, (m, width)."""
-        policy, slope, k = self.policy, slopes[0], slopes[0].shape[1]
-        if isinstance(policy, CategoricalPolicy):
-            share = self.outputs[0]
-            return share * (slope - (share * slope).sum(dim=1, keepdim=True))
-        if policy.squash is not None:
-            bent = torch.tanh(self.raw[:, :k])
-            slope = slope * policy.squash.half_width * (1.0 - bent.square())
-        if isinstance(policy, DeterministicPolicy) or self.raw.shape[1] == k:
-            return slope
-        s = torch.sigmoid(self.raw[:, k:])
-        return torch.cat([slope, slopes[1] * policy.max_std * s * (1.0 - s)], dim=1)
+    def _run(self, pairs: tuple[Tensor | None, ...], found: list[Tensor]) -> None:
+        n_threads = min(torch.get_num_threads(), 1 + self.given[0] * self.given[4] // FEW)
+        fields = packed(*self.given, *pairs, *self.parameters, *found)
+        if self.library.nopg_perceptron(fields, ctypes.c_int64(n_threads)):
+            raise MemoryError("There is no memory for what the policy says.")
