@@ -100,29 +100,38 @@ static void covariances(const void *job, int64_t first, int64_t last) {
   const Covariances *c = job;
   int64_t d = c->d;
   for (int64_t i = first; i < last; i++) {
-    /* About the first q, and then the mean: less is lost to rounding. */
+    /* About the first q, in one pass: sum w q x - (sum w q) (sum w x). */
     int64_t begin = c->begins[i], end = c->ends[i];
     double origin = begin < end ? c->q[c->columns[begin]] : 0.0, mean = 0.0;
-    for (int64_t a = 0; a < d; a++) c->found[i * d + a] = 0;
-    for (int pass = 0; pass < 2; pass++, origin += mean)
-      for (int64_t start = begin; start < end; start += CHUNK) {
-        int64_t count = end - start < CHUNK ? end - start : CHUNK, whole_fours = count & ~3;
-        const int32_t *columns = c->columns + start;
-        double moved[CHUNK], sum[4] = {0};
-        for (int64_t j = 0; j < count; j++)
-          moved[j] = c->values[start + j] * (c->q[columns[j]] - origin);
-        for (int64_t j = 0; !pass && j < whole_fours; j += 4)
-          for (int l = 0; l < 4; l++) sum[l] += moved[j + l];
-        for (int64_t j = whole_fours; !pass && j < count; j++) sum[0] += moved[j];
-        mean += (sum[0] + sum[1]) + (sum[2] + sum[3]);
-        for (int64_t a = 0; pass && a < d; a++) {
-          double total[4] = {0};
-          for (int64_t j = 0; j < whole_fours; j += 4)
-            for (int l = 0; l < 4; l++) total[l] += moved[j + l] * c->x[columns[j + l] * d + a];
-          for (int64_t j = whole_fours; j < count; j++) total[0] += moved[j] * c->x[columns[j] * d + a];
-          c->found[i * d + a] += (total[0] + total[1]) + (total[2] + total[3]);
+    double beside[d], both[d]; /* sum w x, sum w q x */
+    for (int64_t a = 0; a < d; a++) beside[a] = both[a] = 0;
+    for (int64_t start = begin; start < end; start += CHUNK) {
+      int64_t count = end - start < CHUNK ? end - start : CHUNK, whole_fours = count & ~3;
+      const int32_t *columns = c->columns + start;
+      const real *values = c->values + start;
+      double moved[CHUNK], sum[4] = {0};
+      for (int64_t j = 0; j < count; j++) moved[j] = values[j] * (c->q[columns[j]] - origin);
+      for (int64_t j = 0; j < whole_fours; j += 4)
+        for (int l = 0; l < 4; l++) sum[l] += moved[j + l];
+      for (int64_t j = whole_fours; j < count; j++) sum[0] += moved[j];
+      mean += (sum[0] + sum[1]) + (sum[2] + sum[3]);
+      for (int64_t a = 0; a < d; a++) {
+        double total[4] = {0}, plain[4] = {0};
+        for (int64_t j = 0; j < whole_fours; j += 4)
+          for (int l = 0; l < 4; l++) {
+            double x = c->x[columns[j + l] * d + a];
+            total[l] += moved[j + l] * x;
+            plain[l] += values[j + l] * x;
+          }
+        for (int64_t j = whole_fours; j < count; j++) {
+          total[0] += moved[j] * c->x[columns[j] * d + a];
+          plain[0] += (double)values[j] * c->x[columns[j] * d + a];
         }
+        both[a] += (total[0] + total[1]) + (total[2] + total[3]);
+        beside[a] += (plain[0] + plain[1]) + (plain[2] + plain[3]);
       }
+    }
+    for (int64_t a = 0; a < d; a++) c->found[i * d + a] = both[a] - mean * beside[a];
   }
 }
 

@@ -92,6 +92,9 @@ def solve_pair(
     if correction is not None and system.compiled is not None:
         budget = config.max_matvecs // 10  # such a solve is short or useless
         both = system.compiled.attempts((r, eps0), (q0, mu0), config.rtol, budget, correction)
+        if all(one.is_converged for one in both):
+            found = [Solution(x.value, x.residual, PRECONDITIONED, x.matvecs) for x in both]
+            return found[0], found[1]
         chains = [{PRECONDITIONED: lambda *_, made=one: made, **CHAIN} for one in both]
     q = _iterate("q", system.apply, r, q0, config, chains[0])
     mu = _iterate("mu", system.apply_transpose, eps0, mu0, config, chains[1])
