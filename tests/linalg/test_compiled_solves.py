@@ -70,6 +70,25 @@ KINDS = ["sparse", "dense", "sparse ends", "sparse draws", "dense draws ends"]
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("kind", KINDS)
+def test_the_coarse_inverse(kind: str, dtype: torch.dtype, generator: torch.Generator) -> None:
+    """((I - gamma R P Z)^-1 - I) D^-1, the same bits on any number of threads."""
+    operator, P, cells = transition(kind, dtype, generator)
+    system, found = CompiledSystem.of(operator, GAMMA), []
+    assert system is not None
+    for n_threads in (1, 2):
+        torch.set_num_threads(n_threads)
+        made = system.correction(cells)
+        assert made is not None
+        found.append(made.core)
+    assert torch.equal(*found)
+    Z = torch.nn.functional.one_hot(cells.cell.long()).double()
+    one, sizes = torch.eye(len(cells.sizes), dtype=torch.float64), cells.sizes.double()
+    coarse = torch.linalg.inv(one - GAMMA * (Z.T @ P @ Z) / sizes[:, None])
+    torch.testing.assert_close(found[0].double(), (coarse - one) / sizes, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("kind", KINDS)
 def test_both_solves(kind: str, dtype: torch.dtype, generator: torch.Generator) -> None:
     operator, P, cells = transition(kind, dtype, generator)
     A = torch.eye(N, dtype=torch.float64) - GAMMA * P

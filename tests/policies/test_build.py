@@ -45,6 +45,38 @@ def test_outputs_and_slopes_are_those_of_autograd(
         torch.testing.assert_close(x, y)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("m", [1, 63, 129, 30_000])
+def test_any_number_of_states_and_threads(
+    m: int, dtype: torch.dtype, generator: torch.Generator
+) -> None:
+    """Chunks that are not full, and sums whose digits do not depend on threads."""
+    policy = made("stochastic", generator).to(dtype)
+    states = torch.randn((m, 3), dtype=torch.float64, generator=generator).to(dtype)
+    slopes = tuple(torch.randn((m, 2), generator=generator).to(dtype) for _ in range(2))
+    found, before = [], torch.get_num_threads()
+    for n_threads in (1, 2, 3):
+        torch.set_num_threads(n_threads)
+        one = PerceptronPass.of(policy, states)
+        if one is None:
+            pytest.skip("there is no C compiler")
+        found.append([*one.outputs, *one.vjp(slopes)])
+    torch.set_num_threads(before)
+    for others in found[1:]:
+        assert all(torch.equal(x, y) for x, y in zip(found[0], others, strict=True))
+    exact = policy.double()
+    outputs = exact.outputs(states.double())
+    total = sum((x * s.double()).sum() for x, s in zip(outputs, slopes, strict=True))
+    assert isinstance(total, Tensor)
+    expected = [*outputs, *torch.autograd.grad(total, list(exact.parameters()))]
+    accuracy = 1e-12 if dtype == torch.float64 else 1e-4
+    for x, y in zip(found[0], expected, strict=True):
+        largest = float(y.detach().abs().max())
+        torch.testing.assert_close(
+            x.double(), y.detach(), rtol=accuracy, atol=accuracy * (1.0 + largest)
+        )
+
+
 class Doubled(DeterministicPolicy):
     """A user's own, which says something else."""
 

@@ -89,11 +89,11 @@ def gaussian_weights(rows: QueryRows, actions: Tensor, variances: Tensor) -> Row
     # One after the other, so that they need not be put together for a matrix.
     draws = actions.shape[:-2]
     count, stacked = draws.numel(), actions.new_empty(draws.numel() * rows.n_entries)
-    log_mass, dropped = actions.new_empty((2, *actions.shape[:-1]))
+    log_mass, dropped = (actions.new_empty(actions.shape[:-1]) for _ in range(2))
     found = (stacked, log_mass, dropped)
     compiled_rows.kernel_rows(library, rows.listing, actions, scale, found)
     shapes = [block.log_psi.shape for block in rows.blocks]
-    parts = torch.split(stacked, [count * shape.numel() for shape in shapes])
+    parts = stacked.split_with_sizes([count * shape.numel() for shape in shapes])
     blocks = tuple(x.view(*draws, *shape) for x, shape in zip(parts, shapes, strict=True))
     return RowWeights(blocks, log_mass, dropped, stacked=None if draws else stacked)
 
