@@ -144,7 +144,7 @@ class PerceptronPass:
 
     outputs: tuple[Tensor, ...]
     library: Any
-    parameters: list[Tensor]  # weight and bias of each layer in turn
+    parameters: Sequence[Tensor]  # weight and bias of each layer in turn
     given: tuple[Any, ...]  # what C reads beside them, there and back
 
     @classmethod
@@ -161,14 +161,15 @@ class PerceptronPass:
         if not layers or [id(p) for layer in layers for p in layer] != [id(p) for p in learned]:
             return None
         most = policy.max_std if isinstance(policy, GaussianPolicy) else None
-        ends = (None, None) if before is None else (before.mean, before.std)
-        ends += (None, None, most) if box is None else (box.low, box.high, most)
+        centre = (None, None) if before is None else (before.mean, before.std)
+        ends = (*centre, *((None, None) if box is None else (box.low, box.high)), most)
         d, m = states.shape[1], len(states)
         widths = [d, *(len(bias) for _, bias in layers)]
         d_a = widths[-1] if most is None else len(most)
         shapes = [(d,), (d,), (d_a,), (d_a,), (d_a,), *zip(widths[1:], widths, strict=False)]
         used = zip((*ends, *(weight for weight, _ in layers)), shapes, strict=True)
         fits = [x is None or (x.shape, x.dtype) == (shape, states.dtype) for x, shape in used]
+        fits += [p.is_contiguous() for p in learned]
         if not all(fits) or widths[-1] not in (d_a, 2 * d_a):
             return None  # torch says what is wrong
         n_learned, is_label = sum(p.numel() for p in learned), type(policy) is kinds[2]
