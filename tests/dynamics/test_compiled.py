@@ -245,9 +245,8 @@ def test_single_precision_does_where_kernels_are_too_few(
     made = steps.compiled.rollout(a[None, :9], s[:9], 1, None)
     by_state, credit = np.zeros((1, 9, 1, 4)), np.ones(9)
     slopes = steps.compiled.action_gradients(made, by_state, 0.9, -9.0, credit, None)
-    by = model.jacobians(
-        *(torch.tensor(x[:9]) for x in (s, a)), model.step(*map(torch.tensor, (s[:9], a[:9])))
-    )
+    states, actions = torch.tensor(s[:9]), torch.tensor(a[:9])
+    by = model.jacobians(states, actions, model.step(states, actions))
     assert slopes[0, :, 0] == pytest.approx(by.rewards[:, 4].numpy(), abs=1e-5)
 
 
