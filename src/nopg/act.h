@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define AT_ONCE 16 /* numbers of a layer that are summed up side by side */
+
 typedef struct {
   int64_t count, n_layers, n_out, is_discrete, is_decided, is_squashed;
   const int64_t *widths;           /* (n_layers + 1) */
@@ -34,10 +36,19 @@ static inline void act(const Perceptrons *a, int64_t k, const double *state, dou
     one[i] = (state[i] - a->mean[k * d + i]) * a->factor[k * d + i];
   for (int64_t l = 0; l < a->n_layers; l++) {
     int64_t n = a->widths[l], m = a->widths[l + 1];
-    memcpy(two, b, m * sizeof(double));
-    for (int64_t i = 0; i < n; i++) {
-      double x = l && one[i] < 0.0 ? 0.0 : one[i];
-      for (int64_t j = 0; j < m; j++) two[j] += x * w[i * m + j];
+    for (int64_t j = 0; j < m; j += AT_ONCE) {
+      double sums[AT_ONCE] = {0}; /* in registers */
+      int64_t rest = m - j < AT_ONCE ? m - j : AT_ONCE;
+      memcpy(sums, b + j, rest * sizeof(double));
+      for (int64_t i = 0; i < n; i++) {
+        const double *row = w + i * m + j;
+        if (l && one[i] <= 0.0) continue; /* half of them */
+        if (rest == AT_ONCE)
+          for (int64_t k = 0; k < AT_ONCE; k++) sums[k] += one[i] * row[k];
+        else
+          for (int64_t k = 0; k < rest; k++) sums[k] += one[i] * row[k];
+      }
+      memcpy(two + j, sums, rest * sizeof(double));
     }
     w += n * m;
     b += m;

@@ -10,7 +10,8 @@ from reproduction.tasks.random_agents import pendulum_random
 from reproduction.tasks.scripted_operator import mountain_car_demonstrations
 
 from nopg.data.dataset import Dataset
-from nopg.dynamics import compiled, rollouts, transition_model
+from nopg.dynamics import compiled, gaussian_process, rollouts, transition_model
+from nopg.dynamics.compiled import process_fields
 from nopg.dynamics.ensemble import model_columns
 from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.posterior import drawn_models
@@ -215,6 +216,38 @@ def test_blocks_join_where_they_meet(case: Case, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(rollouts, "BLOCK", 7)
     parts = flat(steps_of(model, case, 20))
     assert all(np.array_equal(a, b) for a, b in zip(whole, parts, strict=True))
+
+
+@pytest.mark.parametrize("n_draws", [0, 3])
+def test_single_precision_does_where_kernels_are_too_few(
+    n_draws: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    s, a = rng.uniform(-1.0, 1.0, (900, 4)), rng.uniform(-1.0, 1.0, (900, 1))
+    after = s + 0.3 * np.sin(3.0 * s[:, [1, 2, 3, 0]] * s) + 0.2 * a * np.cos(s)
+    monkeypatch.setattr(gaussian_process, "MAX_PRODUCTS", 1000)
+    rows = [s, a, -np.square(s).sum(axis=1), after, np.zeros(900)]
+    model, steps = fitted(rows), None
+    if n_draws:
+        given = [torch.tensor(column) for column in rows]
+        steps = drawn_models(model, given, n_draws, np.random.default_rng(1))
+    steps = steps or model.arrays
+    assert steps.compiled is not None
+    assert any(process_fields(steps._arrays)["is_single"])
+    found = steps.follow(s[:9], a[None, :9])
+    plain = steps.step(s[:9], a[:9])
+    off = np.abs(found.next_states[0] - plain.next_states).max()
+    assert 0.0 < off < 0.1 * model.process.missed.max()
+    if n_draws:
+        return
+    alone = [steps.follow(s[k : k + 1], a[None, k : k + 1]).next_states for k in range(9)]
+    assert np.array_equal(found.next_states, np.concatenate(alone, axis=1))
+    made = steps.compiled.rollout(a[None, :9], s[:9], 1, None)
+    by_state, credit = np.zeros((1, 9, 1, 4)), np.ones(9)
+    slopes = steps.compiled.action_gradients(made, by_state, 0.9, -9.0, credit, None)
+    states, actions = torch.tensor(s[:9]), torch.tensor(a[:9])
+    by = model.jacobians(states, actions, model.step(states, actions))
+    assert slopes[0, :, 0] == pytest.approx(by.rewards[:, 4].numpy(), abs=1e-5)
 
 
 def test_gusts_of_a_system_without_noise_change_nothing() -> None:

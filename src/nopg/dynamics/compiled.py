@@ -14,6 +14,7 @@ from nopg.policies.arrays import Array, ArrayPolicies
 from nopg.threads import n_workers, parallel_map
 
 LANES = 8  # kernels that are evaluated at once; arrays are multiples of it
+SINGLE = 1.0  # errors of a target that rounding may add if all of it adds up: it is a tenth then
 FEW = 200  # steps of paths that are worth a thread of their own
 
 
@@ -32,6 +33,7 @@ class ProcessArrays(NamedTuple):
     phases: Array  # (c, D)
     wave_weights: Array  # (S, c, D)
     turned: Sequence[Angle]  # further inputs, after those that are given
+    missed: Array  # error of the curved targets that have too few kernels, otherwise 0, (c,)
 
     def features(self, inputs: Array) -> Array:
         """(z^2, z, 1) of inputs and their angles, (m, 2 d + 1)."""
@@ -157,24 +159,29 @@ def compiled_library() -> Any:
 def process_fields(process: ProcessArrays) -> dict[str, Any]:
     """A process as `rollout.c` takes it."""
     (n_draws, _, q), d = process.linear.shape, len(process.centre)
-    counts, points, offsets = [], [], []
-    weights: list[list[Array]] = [[] for _ in range(n_draws)]
+    counts, points, offsets, waves, is_single = [], [], [], [], []
+    weights = [np.zeros((n_draws, 0))]
     for i, given in enumerate(process.weights):
         k = given.shape[1]
-        n = -(-k // LANES) * LANES
-        scaled = np.zeros((n, d))
-        scaled[:k] = process.points[:k] * process.inverse_scales[i]
-        counts.append(n)
-        points.append(scaled.reshape(-1, LANES, d).transpose(0, 2, 1).ravel())
-        offsets.append(-0.5 / np.log(2.0) * np.square(scaled).sum(axis=1))
-        for one, row in zip(weights, given, strict=True):
-            one.append(np.concatenate([row, np.zeros(n - k)]))
-    n_waves = process.frequencies.shape[2]
-    waves = process.frequencies.reshape(len(counts), d, n_waves // LANES, LANES)
-    sizes = {"d_z": d, "q": q, "n_draws": n_draws, "n_curved": len(counts), "n_waves": n_waves}
-    laid_out = {"target": process.curved, "count": counts, "phases": process.phases / np.pi}
-    laid_out |= {"frequencies": waves.swapaxes(1, 2) / np.pi, "offsets": _joined(offsets)}
-    laid_out |= {"points": _joined(points), "weights": _joined([*itertools.chain(*weights)])}
+        scaled = process.points[:k] * process.inverse_scales[i]
+        squares = np.square(scaled).sum(axis=1)
+        # What single precision costs at most, beside what the target is off by in any case.
+        rounding = 0.5**24 * (np.abs(given) * (1.0 + squares)).sum(axis=1).max()
+        is_single.append(rounding < SINGLE * process.missed[i])
+        lanes = 2 * LANES if is_single[i] else LANES
+        counts.append(-(-k // lanes) * lanes)
+        gap = (0, counts[i] - k)
+        points.append(np.pad(scaled, [gap, (0, 0)]).reshape(-1, lanes, d).swapaxes(1, 2).ravel())
+        offsets.append(np.pad(-0.5 / np.log(2.0) * squares, gap))
+        waves.append(process.frequencies[i].T.reshape(-1, lanes, d).swapaxes(1, 2).ravel() / np.pi)
+        weights.append(np.pad(given, [(0, 0), gap]))
+    sizes = {"d_z": d, "q": q, "n_draws": n_draws, "n_curved": len(counts), "is_single": is_single}
+    sizes |= {"n_waves": process.phases.shape[1], "target": process.curved, "count": counts}
+    lists = {"points": points, "offsets": offsets, "frequencies": waves}
+    laid_out = {name: np.concatenate([[], *parts]) for name, parts in lists.items()}
+    laid_out |= {"weights": np.concatenate(weights, axis=1), "phases": process.phases / np.pi}
+    laid_out |= {f"{name}32": array for name, array in laid_out.items()}
+    laid_out["wave_weights32"] = process.wave_weights
     return process._asdict() | sizes | laid_out
 
 
@@ -192,15 +199,13 @@ def _policy_fields(actor: ArrayPolicies | Array | PathFeedback, d_a: int) -> dic
     return actor.compiled_fields(d_a)
 
 
-def _joined(parts: Sequence[Array]) -> Array:
-    return np.concatenate(parts) if parts else np.zeros(0)
-
-
 _MODEL = """
 whole d_s d_p d_a d d_z q n_draws n_curved n_waves
 reals centre factor linear
 wholes target count
 reals inverse_scales points offsets weights frequencies phases wave_weights
+flags is_single
+singles points32 offsets32 weights32 frequencies32 phases32 wave_weights32
 reals noise_centre noise_factor log_std log_low log_high mixing
 wholes copied
 whole n_copied n_changes
@@ -220,7 +225,7 @@ wholes widths
 reals mean factor weights biases middle half given around gains limits
 """
 _NUMBERS: dict[str, Any] = {"whole": int, "real": float}
-_ARRAYS = {"wholes": np.int64, "reals": np.float64, "flags": np.uint8}
+_ARRAYS = {"wholes": np.int64, "reals": np.float64, "singles": np.float32, "flags": np.uint8}
 
 
 def _structure(layout: str, fields: dict[str, Any]) -> tuple[bytes, list[Any]]:

@@ -69,8 +69,7 @@ class GaussianProcess:
     amplitude: Tensor  # prior standard deviation, in units of the targets, (q,)
     noise: Tensor  # standard deviation of what inputs do not explain, likewise (q,)
     exponent: Tensor  # the kernels' exponents as a linear map of (z^2, z, 1), (2 d + 1, c m)
-    # Which curved targets have fewer kernels than would predict them as well as all, (c,).
-    is_short: Tensor
+    missed: Tensor  # error of curved targets with fewer kernels than help, otherwise 0, (c,)
     angles: tuple[Angle, ...] = ()  # further inputs, after those that are given
 
     @classmethod
@@ -112,22 +111,20 @@ class GaussianProcess:
         share = max(N_LEAST, MAX_PRODUCTS // max(1, len(curved) * n_given))
 
         def regressed(j: int) -> tuple[Hyperparameters, _KernelRegression]:
-            initial, own_limits = None, limits
+            most = min(len(inducing), 2 * share)
+            initial, own_limits = None, limits._replace(n_rows=PER_KERNEL * most)
             if like is not None and (j < last or like.angles == angles):
                 initial = like.hyperparameters(j, unit[j])
             if j in with_outliers:
-                own_limits = limits._replace(scale=FREE.scale, noise=FREE.noise)
-            own = owns[j].clone()
+                own_limits = own_limits._replace(scale=FREE.scale, noise=FREE.noise)
             z, points = (x, inducing) if j == last else (given, inducing[:, :n_given])
-            one, is_inlier = _hyperparameters(z[own], residual[own, j], initial, own_limits)
-            if j not in with_outliers:
-                own[own.clone()] = is_inlier
-            rows, y = z[own], residual[own, j]
-            if one.is_noiseless:
-                rows, y = (some[: PER_KERNEL * len(points)] for some in (rows, y))
+            rows, y = z[owns[j]], residual[owns[j], j]
+            one, is_inlier = _hyperparameters(rows, y, initial, own_limits)
+            kept = is_inlier | (j in with_outliers)
+            rows, y = (some[: len(kept)][kept] for some in (rows, y))
             if limits.is_fixed and like is not None and initial is not None:
                 return one, _regress(rows, y, points[: like.n_inducing(j)], one)
-            count = min(_enough(z[owns[j]], points, one), 2 * share)
+            count = min(_enough(z[owns[j]], points, one), most)
             few = N_FEW if count > 2 * N_FEW else count
             kernels = _regress(rows, y, points[:few], one)
             if count > few and kernels.left[-1] > LINEAR**2:  # not all is explained
@@ -141,12 +138,14 @@ class GaussianProcess:
         inverse_scales, weights = x.new_zeros(c, d), x.new_zeros(c, m)
         first, second = x.new_zeros(2, c, m, m)
         amplitude, noise = x.new_zeros(2, len(unit))
+        missed = x.new_zeros(c)
         for i, (found, kernels) in enumerate(each):
             j, own, used = int(curved[i]), len(kernels.first), counts[i]
             inverse_scales[i, : len(found.scales)] = 1.0 / found.scales
             weights[i, :used] = kernels.weights(used) * unit[j]
             first[i, :own, :own] = kernels.first
             second[i, :own, :own] = kernels.second * kernels.ratio.sqrt()
+            missed[i] = is_short[i] * kernels.left[used - 1].sqrt() * unit[j]
             amplitude[j] = found.amplitude * deviations[j]
             noise[j] = found.noise * deviations[j]
         return cls(
@@ -161,7 +160,7 @@ class GaussianProcess:
             amplitude * unit,
             noise * unit,
             _exponent(inducing, inverse_scales),
-            torch.tensor(is_short, dtype=torch.bool),
+            missed,
             angles,
         )
 
@@ -249,7 +248,7 @@ class GaussianProcess:
         ratio = (self.noise / self.amplitude)[self.curved, None].square() + JITTER
         own = (self.whitening[1] @ kernel).square().sum(dim=1) / ratio  # (c, n)
         errors[:, self.curved] /= (1.0 - own.T).clamp_min(1e-3).sqrt()
-        for j in self.curved[self.is_short].tolist():
+        for j in self.curved[self.missed > 0.0].tolist():
             size = errors[:, j].square().mean().sqrt().clamp_min(1e-300)
             errors[:, j] *= (self.noise[j] / size).clamp_max(1.0)
         return errors
@@ -275,12 +274,10 @@ class GaussianProcess:
         for i, j in enumerate(self.curved.tolist()):
             found = self.hyperparameters(j, torch.ones(()).to(x))
             assert found is not None  # it is curved
-            used, own = self.n_kernels(i), owns[j].clone()
+            used, own, columns = self.n_kernels(i), owns[j].clone(), slice(len(found.scales))
             if j not in with_outliers:
-                fixed = HyperparameterLimits(is_fixed=True)
-                of_own = (x[own, : len(found.scales)], whole[own, j])
-                _, own[own.clone()] = _hyperparameters(*of_own, found, fixed)
-            columns = slice(len(found.scales))
+                of_own = (x[own, columns], whole[own, j], found, FREE._replace(is_fixed=True))
+                _, own[own.clone()] = _hyperparameters(*of_own)
             first, across = _kernels(self.inducing[:used, columns], x[own, columns], found.scales)
             ratio = (found.noise / found.amplitude) ** 2 + JITTER
             whitened = first @ across  # (used, n)

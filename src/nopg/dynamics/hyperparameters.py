@@ -57,6 +57,7 @@ class HyperparameterLimits(NamedTuple):
     is_linear: bool = False  # whether targets have no kernel, but a linear mean alone
     is_fixed: bool = False  # whether hyperparameters that are given are taken as they are
     n_samples: int = 256  # samples whose likelihood chooses them
+    n_rows: int | None = None  # the first so many are asked for where there is no noise
 
 
 FREE = HyperparameterLimits()
@@ -106,6 +107,8 @@ def robust_hyperparameters(
     if not bool(belongs.all()):
         x_fit, y_fit = x_fit[belongs], y_fit[belongs]
         found = likeliest_hyperparameters(x_fit, y_fit, found, limits)
+    if found.is_noiseless:
+        x, y, belongs = (part[: limits.n_rows] for part in (x, y, belongs))
     if len(x) <= n_samples:
         return found, belongs
     errors = prediction_errors(x_fit, y_fit, x[n_samples:], y[n_samples:], found)

@@ -53,6 +53,9 @@ typedef struct {
   const double *frequencies;     /* of each target (n_waves / LANES, d, LANES), in half turns */
   const double *phases;          /* (n_curved, n_waves) */
   const double *wave_weights;    /* (n_draws, n_curved, n_waves) */
+  /* Targets that single precision will do for: of these, columns are MANY and not LANES wide. */
+  const unsigned char *is_single; /* (n_curved) */
+  const float *points32, *offsets32, *weights32, *frequencies32, *phases32, *wave_weights32;
   /* Noise; log_std is (2 d + 1, d_p), null without noise. */
   const double *noise_centre, *noise_factor, *log_std, *log_low, *log_high, *mixing;
   /* The past: columns of (state, action) that are copied, the first of them subtracted. */
@@ -352,6 +355,211 @@ static inline __attribute__((always_inline)) void add_up(const Sum *sum, int is_
     }
 }
 
+/* The same in single precision: twice as many numbers in a register, and shorter series. */
+#define MANY 16
+#if defined(__AVX512F__)
+#define NARROW 16
+#elif defined(__AVX__)
+#define NARROW 8
+#else
+#define NARROW 4
+#endif
+#define SOME (MANY / NARROW)
+#define EACH_SINGLE _Pragma("GCC unroll 4") for (int p = 0; p < SOME; p++)
+typedef float spart __attribute__((vector_size(4 * NARROW)));
+typedef int32_t sipart __attribute__((vector_size(4 * NARROW)));
+typedef struct {
+  spart of[SOME];
+} svec;
+
+static inline __attribute__((always_inline)) svec load_single(const float *x) {
+  svec v;
+  EACH_SINGLE memcpy(&v.of[p], x + p * NARROW, sizeof(spart));
+  return v;
+}
+
+static inline __attribute__((always_inline)) spart plus_product_single(spart a, spart b, spart c) {
+#if defined(__aarch64__)
+  return (spart)vfmaq_f32((float32x4_t)a, (float32x4_t)b, (float32x4_t)c);
+#elif defined(__AVX512F__)
+  return (spart)_mm512_fmadd_ps((__m512)b, (__m512)c, (__m512)a);
+#elif defined(__FMA__) && defined(__AVX__)
+  return (spart)_mm256_fmadd_ps((__m256)b, (__m256)c, (__m256)a);
+#else
+  return a + b * c;
+#endif
+}
+
+static double sum_single(svec v) {
+  float x[MANY];
+  double total = 0.0;
+  EACH_SINGLE memcpy(x + p * NARROW, &v.of[p], sizeof(spart));
+  for (int i = 0; i < MANY; i++) total += x[i];
+  return total;
+}
+
+/* 2^r and cos(pi r), as above. */
+static const float few_powers[] = {1.5461444708e-04f, 1.3400428178e-03f, 9.6180566785e-03f,
+                                   5.5503272267e-02f, 2.4022650922e-01f, 6.9314720670e-01f, 1.0f};
+static const float few_cosines[] = {-2.4395931998e-02f, 2.3493706854e-01f, -1.3352119494e+00f,
+                                    4.0587091548e+00f,  -4.9348021369e+00f, 9.9999999978e-01f};
+
+static inline __attribute__((always_inline)) void exp2_single(spart *x) {
+  const spart round = 0x1.8p23f - (spart){0}, low = -126.0f - (spart){0};
+  spart r[CHAINS], y[CHAINS];
+  sipart n[CHAINS];
+  CHAIN {
+    sipart is_low = x[i] < low;
+    spart at = (spart)((is_low & (sipart)low) | (~is_low & (sipart)x[i])), shifted = at + round;
+    r[i] = at - (shifted - round);
+    n[i] = (sipart)shifted << 23;
+    y[i] = few_powers[0] - (spart){0};
+  }
+#pragma GCC unroll 12
+  for (int j = 1; j < 7; j++)
+    CHAIN y[i] = plus_product_single(few_powers[j] - (spart){0}, y[i], r[i]);
+  CHAIN x[i] = (spart)((sipart)y[i] + n[i]);
+}
+
+static inline __attribute__((always_inline)) void cos_single(spart *x) {
+  const spart round = 0x1.8p23f - (spart){0};
+  spart s[CHAINS], y[CHAINS];
+  sipart odd[CHAINS];
+  CHAIN {
+    spart shifted = x[i] + round, r = x[i] - (shifted - round);
+    odd[i] = (sipart)shifted << 31;
+    s[i] = r * r;
+    y[i] = few_cosines[0] - (spart){0};
+  }
+#pragma GCC unroll 12
+  for (int j = 1; j < 6; j++)
+    CHAIN y[i] = plus_product_single(few_cosines[j] - (spart){0}, y[i], s[i]);
+  CHAIN x[i] = (spart)((sipart)y[i] ^ odd[i]);
+}
+
+typedef struct {
+  int64_t d, count;
+  const float *from, *less, *z, *x;
+  int is_wave;
+} SingleSum;
+
+/* Kernels or waves from j on, of all paths. */
+static inline __attribute__((always_inline)) void bent_single(const SingleSum *sum, int64_t j,
+                                                              svec *e) {
+  const float *z = sum->z, *x = sum->x + j * sum->d;
+  svec found[TOGETHER], from = load_single(sum->from + j);
+  for (int k = 0; k < TOGETHER; k++) EACH_SINGLE found[k].of[p] = from.of[p] - sum->less[k];
+  for (int64_t i = 0; i < sum->d; i++, z += TOGETHER, x += MANY) {
+    svec there = load_single(x);
+#if defined(__aarch64__) /* TOGETHER is 4: a product takes any number of a register */
+    float32x4_t all = vld1q_f32(z);
+#define LANE(k)                                                                           \
+  EACH_SINGLE found[k].of[p] = (spart)vfmaq_laneq_f32((float32x4_t)found[k].of[p],        \
+                                                      (float32x4_t)there.of[p], all, k);
+    LANE(0) LANE(1) LANE(2) LANE(3)
+#else
+    for (int k = 0; k < TOGETHER; k++)
+      EACH_SINGLE found[k].of[p] =
+          plus_product_single(found[k].of[p], z[k] - (spart){0}, there.of[p]);
+#endif
+  }
+  for (int k = 0; k < TOGETHER; k++) e[k] = found[k];
+  for (int i = 0; i < TOGETHER * SOME; i += CHAINS) {
+    if (sum->is_wave)
+      cos_single((spart *)e + i);
+    else
+      exp2_single((spart *)e + i);
+  }
+}
+
+static inline __attribute__((always_inline)) void add_up_single(const SingleSum *sum,
+                                                                const float *const *weights,
+                                                                svec *total) {
+  svec e[TOGETHER];
+  for (int64_t j = 0; j < sum->count; j += MANY) {
+    bent_single(sum, j, e);
+    for (int k = 0; k < TOGETHER; k++) {
+      svec w = load_single(weights[k] + j);
+      EACH_SINGLE total[k].of[p] = plus_product_single(total[k].of[p], w.of[p], e[k].of[p]);
+    }
+  }
+}
+
+static void rounded(int64_t n, const double *x, float *to) {
+  for (int64_t i = 0; i < n; i++) to[i] = (float)x[i];
+}
+
+/* Kernels and waves of the c-th curved target, added up for each path. */
+static void predict_single(const Model *m, int64_t c, int64_t done, int64_t n_kernels,
+                           const int64_t *draw, const double *at, const double *scaled,
+                           const double *half, double *found) {
+  int64_t d = m->d_z, n_waves = m->n_waves;
+  float z[d * TOGETHER], less[TOGETHER], none[TOGETHER] = {0};
+  const float *weights[TOGETHER];
+  svec total[TOGETHER] = {0};
+  rounded(d * TOGETHER, scaled, z);
+  rounded(TOGETHER, half, less);
+  for (int k = 0; k < TOGETHER; k++) weights[k] = m->weights32 + draw[k] * n_kernels + done;
+  SingleSum kernels = {d, m->count[c], m->offsets32 + done, less, z, m->points32 + done * d, 0};
+  add_up_single(&kernels, weights, total);
+  if (n_waves) {
+    rounded(d * TOGETHER, at, z);
+    for (int k = 0; k < TOGETHER; k++)
+      weights[k] = m->wave_weights32 + (draw[k] * m->n_curved + c) * n_waves;
+    SingleSum waves = {d, n_waves, m->phases32 + c * n_waves, none, z,
+                       m->frequencies32 + c * n_waves * d, 1};
+    add_up_single(&waves, weights, total);
+  }
+  for (int k = 0; k < TOGETHER; k++) found[k] = sum_single(total[k]);
+}
+
+#define COLUMNS 4
+/* Sums of weighted kernels, and of these times each column of their points, (d, TOGETHER). */
+static void moments_single(const Model *m, int64_t c, int64_t done, const double *scaled,
+                           const double *half, float *kept, double *whole, double *moments) {
+  int64_t d = m->d_z;
+  float z[d * TOGETHER], less[TOGETHER];
+  svec e[TOGETHER], total[TOGETHER] = {0};
+  rounded(d * TOGETHER, scaled, z);
+  rounded(TOGETHER, half, less);
+  SingleSum sums = {d, m->count[c], m->offsets32 + done, less, z, m->points32 + done * d, 0};
+  for (int64_t j = 0; j < sums.count; j += MANY) {
+    bent_single(&sums, j, e);
+    svec w = load_single(m->weights32 + done + j);
+    for (int k = 0; k < TOGETHER; k++) {
+      EACH_SINGLE e[k].of[p] *= w.of[p];
+      EACH_SINGLE total[k].of[p] += e[k].of[p];
+    }
+    memcpy(kept + j * TOGETHER, e, sizeof(e));
+  }
+  for (int k = 0; k < TOGETHER; k++) whole[k] = sum_single(total[k]);
+  for (int64_t i = 0; i < d; i += COLUMNS) {
+    spart found[TOGETHER][COLUMNS] = {0};
+    const float *columns[COLUMNS];
+    for (int l = 0; l < COLUMNS; l++) columns[l] = sums.x + (i + l < d ? i + l : i) * MANY;
+    for (int64_t j = 0; j < sums.count; j += MANY)
+      for (int p = 0; p < SOME; p++) {
+        spart x[COLUMNS];
+#pragma GCC unroll 4
+        for (int l = 0; l < COLUMNS; l++)
+          memcpy(x + l, columns[l] + j * d + p * NARROW, sizeof(spart));
+#pragma GCC unroll 8
+        for (int k = 0; k < TOGETHER; k++) {
+          spart w;
+          memcpy(&w, kept + j * TOGETHER + k * MANY + p * NARROW, sizeof(spart));
+#pragma GCC unroll 4
+          for (int l = 0; l < COLUMNS; l++) found[k][l] = plus_product_single(found[k][l], w, x[l]);
+        }
+      }
+    for (int k = 0; k < TOGETHER; k++)
+      for (int l = 0; l < COLUMNS; l++) {
+        double one = 0.0;
+        for (int n = 0; n < NARROW; n++) one += found[k][l][n];
+        moments[(i + l) * TOGETHER + k] = one;
+      }
+  }
+}
+
 /* The mean of a Gaussian process, or a draw: linear part, kernels and waves. Of `count` paths,
  * `width` apart, filled up to a multiple of TOGETHER. */
 static void predict(const Model *m, int64_t count, const int64_t *draw, int64_t width,
@@ -373,6 +581,12 @@ static void predict(const Model *m, int64_t count, const int64_t *draw, int64_t 
       double half[TOGETHER], none[TOGETHER] = {0};
       vec total[TOGETHER] = {0};
       scale(m, c, at, scaled, half);
+      if (m->is_single[c]) {
+        predict_single(m, c, done, n_kernels, draw + first, at, scaled, half, none);
+        for (int k = 0; k < TOGETHER && first + k < count; k++)
+          out[(first + k) * width + m->target[c]] += none[k];
+        continue;
+      }
       for (int k = 0; k < TOGETHER; k++)
         weights[k] = m->weights + draw[first + k] * n_kernels + done;
       Sum kernels = {d, m->count[c], m->offsets + done, half, scaled, m->points + done * d, 0};
@@ -628,6 +842,22 @@ static inline __attribute__((always_inline)) void moments_of(const Sum *sums, co
   }
 }
 
+/* Where `count` paths from z on are in length scales of the c-th curved target, over ln 2, and the
+ * moments of its kernels there. */
+static void moments_at(const Model *m, int64_t c, int64_t done, int64_t count, const double *z,
+                       double *scaled, double *kept, double *whole, double *moments) {
+  double half[TOGETHER];
+  scale(m, c, z, scaled, half);
+  Sum kernels = {m->d_z, m->count[c], m->offsets + done, half, scaled, m->points + done * m->d_z,
+                 0};
+  if (m->is_single[c])
+    moments_single(m, c, done, scaled, half, (float *)kept, whole, moments);
+  else if (count == 1)
+    moments_of(&kernels, 1, m->weights + done, kept, whole, moments);
+  else
+    moments_of(&kernels, TOGETHER, m->weights + done, kept, whole, moments);
+}
+
 /* slope += sum_j g_j d predict_j / d input, of the mean (one draw, no waves), of `count` paths. The
  * kernel of a point u has the derivative k (u - z) / scale^2, and the angle of (x, y) changes by
  * (x dy - y dx) / (x^2 + y^2). */
@@ -644,13 +874,8 @@ static void predict_backward(const Model *m, int64_t count, int64_t width, const
   for (int64_t c = 0; c < m->n_curved; done += m->count[c++])
     for (int64_t first = 0; first < count; first += TOGETHER) {
       const double *at = z + first * d, *by_scale = m->inverse_scales + c * d;
-      double half[TOGETHER], whole[TOGETHER];
-      scale(m, c, at, scaled, half);
-      Sum kernels = {d, m->count[c], m->offsets + done, half, scaled, m->points + done * d, 0};
-      if (first + 1 == count)
-        moments_of(&kernels, 1, m->weights + done, kept, whole, moments);
-      else
-        moments_of(&kernels, TOGETHER, m->weights + done, kept, whole, moments);
+      double whole[TOGETHER];
+      moments_at(m, c, done, count - first, at, scaled, kept, whole, moments);
       for (int k = 0; k < TOGETHER && first + k < count; k++) {
         double *slope = slopes + (first + k) * width;
         double by_target = gs[(first + k) * width + m->target[c]];

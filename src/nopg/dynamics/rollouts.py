@@ -275,9 +275,8 @@ def _action_gradients(
     worst, compiled = model.worst_value(gamma), model.arrays.compiled
     if compiled is not None:
         steps = (rollout.states, rollout.actions, *rollout.outcomes)
-        every = (credit * np.ones((n_paths, 1)))[:, 0]
         noise = None if draws is None else draws[:n_steps]
-        return compiled.action_gradients(steps, by_state, gamma, worst, every, noise)
+        return compiled.action_gradients(steps, by_state, gamma, worst, credit[:, 0], noise)
     states, actions, *fields = (
         torch.from_numpy(x.reshape(n_steps * n_paths, *x.shape[2:]))
         for x in (rollout.states, rollout.actions, *rollout.outcomes)

@@ -403,6 +403,7 @@ def mean_arrays(process: GaussianProcess) -> ProcessArrays:
         np.zeros((c, 0)),
         np.zeros((1, c, 0)),
         process.angles,
+        process.missed.numpy(),
     )
 
 

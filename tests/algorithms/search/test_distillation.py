@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from nopg.algorithms.search import distillation
-from nopg.algorithms.search.distillation import Lesson, distil
+from nopg.algorithms.search.distillation import MAX_STEPS, Lesson, distil
 from nopg.algorithms.search.planning import DistillationTargets
 from nopg.policies.build import PolicySpec
 from nopg.policies.families import Policy
@@ -111,16 +111,16 @@ def test_any_number_of_threads_learns_the_same(
     for count in (1, 3, 50):
         monkeypatch.setattr(distillation, "n_workers", lambda count=count: count)
         found.append(build("deterministic", 2, (16, 9)))
-        distil(found[-1], targets, is_close=True)
+        distil(found[-1], targets, MAX_STEPS)
     for others in zip(*(policy.parameters() for policy in found), strict=True):
         assert torch.equal(others[0], others[1])
         assert torch.equal(others[0], others[2])
 
 
-@pytest.mark.parametrize("is_close", [False, True])
+@pytest.mark.parametrize("most", [0, MAX_STEPS])
 def test_without_a_compiler_torch_teaches(
-    is_close: bool, states: np.ndarray, monkeypatch: pytest.MonkeyPatch
+    most: int, states: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(distillation, "compiled", lambda *given: None)
     policy, wanted = build("stochastic", 2), np.stack([states[:, 1], states[:, 0]], axis=1)
-    assert distil(policy, DistillationTargets(states, wanted, np.ones(300), 1), is_close) < 1e-3
+    assert distil(policy, DistillationTargets(states, wanted, np.ones(300), 1), most) < 1e-3

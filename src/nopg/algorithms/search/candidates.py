@@ -135,13 +135,13 @@ def _planned(
     return as_they_come(planned, methods)
 
 
-def cloned_candidate(data: Dataset, policy: Policy, is_close: bool = False) -> FoundPolicy:
+def cloned_candidate(data: Dataset, policy: Policy, most: int = 0) -> FoundPolicy:
     """Behaviour cloning: a policy that does what was done in the log."""
     # Among states that hold their past kernels are too far apart for ascents to get anywhere near
     # the data. Who made the log was there, and refinement goes on from there.
     actions, student = regression_actions(data).numpy(), copy.deepcopy(policy)
     states = np.array(data.observations, dtype=np.float64)
-    distil(student, DistillationTargets(states, actions, np.ones(len(data)), 1), is_close)
+    distil(student, DistillationTargets(states, actions, np.ones(len(data)), 1), most)
     return FoundPolicy(CandidateMethod(CLONING), student)
 
 

@@ -122,7 +122,7 @@ def cost_of_search(
     units += n_curved * 300.0 if is_noisy and data.episodes is not None else 0.0
     ascending = 80.0 + 0.13 * rows + len(ASCENTS) * n_updates * 0.0012 * rows
     units += 0.1 * n_anchors + 0.04 * again + (500.0 if sparse else left * ascending)
-    taught = 2.2 * MAX_STEPS * BATCH if sparse else 0.0  # rows, of lessons
+    taught = 1.1 * MAX_STEPS * BATCH if sparse else 0.0  # rows, of lessons
     cores = torch.get_num_threads()
     seconds = (units * unit + steps * step + taught * row) / (1.0 + SHARED * min(cores - 1, 4))
     numbers = 4 * cores * N_INDUCING * min(n, N_ROWS) + 4 * n_curved * N_INDUCING**2

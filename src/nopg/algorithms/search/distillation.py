@@ -25,19 +25,19 @@ LEARNING_RATE = 1e-2
 BATCH, EPOCHS, MAX_STEPS = 256, 400, 20_000  # of close distillation
 
 
-def distil(policy: Policy, targets: DistillationTargets, is_close: bool = False) -> float:
+def distil(policy: Policy, targets: DistillationTargets, most: int = 0) -> float:
     """Fit the typical actions of `policy`, a perceptron, to the targets, in place.
 
     States count by their advantage weights: where all actions are as good, any will do. Labels are
     fitted by their likelihood, other actions by their squared error in units of the targets' range.
 
     Plans are rough, and so is what is made of them at first. What was done by someone who knows how
-    is worth following closely, for some seconds: a balance is lost by small errors. What comes is
-    the mean error that is left.
+    is worth following closely, for `most` steps at most: a balance is lost by small errors. What
+    comes is the mean error that is left.
     """
     n, n_steps, rate, rows = len(targets.states), N_STEPS, LEARNING_RATE, None
-    if is_close:
-        n_steps = min(max(N_STEPS, EPOCHS * n // BATCH), MAX_STEPS)
+    if most:
+        n_steps = min(max(N_STEPS, EPOCHS * n // BATCH), most)
         rate = 0.5 * LEARNING_RATE
         if n > BATCH:
             rows = np.random.default_rng(0).integers(n, size=(n_steps, BATCH))

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from nopg.algorithms.search.candidates import FoundPolicy
-from nopg.algorithms.search.distillation import distil
+from nopg.algorithms.search.distillation import MAX_STEPS, distil
 from nopg.algorithms.search.planning import DistillationTargets
 from nopg.algorithms.search.refinement import Policies
 from nopg.algorithms.search.splices import ALIKE, caught, shared, without_detours
@@ -63,7 +63,7 @@ N_DISTURBED, N_DRAWS, N_MODELS = 150, 50, 8
 """Disturbed rollouts, disturbances of each, and models drawn in all that policies are taught in and
 held against."""
 USED = 2.0 / 3.0  # share of a path that is taught: near its end nothing matters any more
-N_LESSONS, N_ROWS = 3, 30_000  # lessons at most, and states that each takes from a model
+N_LESSONS, N_ROWS = 3, 30_000  # lessons at most, each twice as long, and states from each model
 
 
 def trajectory_candidate(
@@ -246,7 +246,8 @@ def _taught(
         for one in drawn():
             lessons.append(_disturbed(task, teachers, many, one, generator))
         x, u = (np.concatenate(part) for part in zip(*lessons, strict=True))
-        distil(student, DistillationTargets(x, u, np.ones(len(x)), 1), is_close=True)
+        targets = DistillationTargets(x, u, np.ones(len(x)), 1)
+        distil(student, targets, MAX_STEPS // 2 ** (N_LESSONS - 1 - lesson))
         rest = (actor_of(student), many, task.gamma, len(controllers.states))
         made = [model_rollout(task.models[0], *rest, steps=one) for one in others]
         earned = np.mean([one.returns for one in made], axis=0)  # in models and drawn ones

@@ -47,6 +47,7 @@ N_NEW_PATHS = 8
 learned from many gusts, a few at a time, does not hold for these alone."""
 NOISY_FINAL_WEIGHT = 1e-3  # in noise: what fails late fails early on another path
 N_UNCERTAINTIES = 256  # steps whose uncertainty is averaged: rollouts cost less
+NOTED = ("best", "best_parameters", "last_gain", "is_done")  # of an ascent, for the next updates
 
 
 def model_estimates(
@@ -98,22 +99,15 @@ class _Ascent:
 
     def state(self) -> dict[str, Any]:
         """All that the next updates depend on."""
-        return {
-            "policy": copy.deepcopy(self.policy.state_dict()),
-            "best_parameters": self.best_parameters,
-            "adam": copy.deepcopy(self.adam.state_dict()),
-            "best": self.best,
-            "last_gain": self.last_gain,
-            "is_done": self.is_done,
-        }
+        parts = {"policy": self.policy.state_dict(), "adam": self.adam.state_dict()}
+        return copy.deepcopy(parts) | {name: getattr(self, name) for name in NOTED}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from there."""
         self.policy.load_state_dict(state["policy"])
-        self.best_parameters = state["best_parameters"]
         self.adam.load_state_dict(state["adam"])
-        self.best, self.last_gain = float(state["best"]), int(state["last_gain"])
-        self.is_done = bool(state["is_done"])
+        for name in NOTED:
+            setattr(self, name, state[name])
 
     def record(self, value: float, step: int, is_noisy: bool) -> None:
         """Note the lowest return in the models after so many updates."""

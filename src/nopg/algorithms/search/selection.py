@@ -15,6 +15,7 @@ import numpy as np
 
 from nopg.algorithms.search.candidates import FoundPolicy, cloned_candidate
 from nopg.algorithms.search.checkpoint import SearchCheckpoint
+from nopg.algorithms.search.distillation import MAX_STEPS
 from nopg.algorithms.search.refinement import (
     FINAL_WEIGHT,
     N_FINAL_PATHS,
@@ -89,7 +90,7 @@ class Floor:
             )
             return None
         best = data.subset(np.sort(np.concatenate(better)))
-        clone = cloned_candidate(best, fresh, is_close=True).policy
+        clone = cloned_candidate(best, fresh, MAX_STEPS).policy
         earned = float(np.mean([earned for earned in returns if earned >= level]))
         return cls(clone, spec, best, gamma, n_steps, earned)
 
