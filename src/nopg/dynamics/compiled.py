@@ -14,7 +14,6 @@ from nopg.policies.arrays import Array, ArrayPolicies
 from nopg.threads import n_workers, parallel_map
 
 LANES = 8  # kernels that are evaluated at once; arrays are multiples of it
-SINGLE = 1.0  # errors of a target that rounding may add if all of it adds up: it is a tenth then
 FEW = 200  # steps of paths that are worth a thread of their own
 
 
@@ -165,9 +164,9 @@ def process_fields(process: ProcessArrays) -> dict[str, Any]:
         k = given.shape[1]
         scaled = process.points[:k] * process.inverse_scales[i]
         squares = np.square(scaled).sum(axis=1)
-        # What single precision costs at most, beside what the target is off by in any case.
+        # Rounding in single precision, if all of it adds up, beside what the target misses anyway.
         rounding = 0.5**24 * (np.abs(given) * (1.0 + squares)).sum(axis=1).max()
-        is_single.append(rounding < SINGLE * process.missed[i])
+        is_single.append(rounding < process.missed[i])
         lanes = 2 * LANES if is_single[i] else LANES
         counts.append(-(-k // lanes) * lanes)
         gap = (0, counts[i] - k)
