@@ -485,8 +485,12 @@ static inline __attribute__((always_inline)) void add_up_single(const SingleSum 
   }
 }
 
-static void rounded(int64_t n, const double *x, float *to) {
-  for (int64_t i = 0; i < n; i++) to[i] = (float)x[i];
+/* A path that runs off would leave the range of single precision, where double does not: kernels
+   are 0 long before FAR, and waves remain between -1 and 1 there. */
+#define FAR 1e4
+static void rounded(int64_t n, const double *x, double limit, float *to) {
+  for (int64_t i = 0; i < n; i++)
+    to[i] = (float)(x[i] > limit ? limit : x[i] < -limit ? -limit : x[i]);
 }
 
 /* Kernels and waves of the c-th curved target, added up for each path. */
@@ -497,13 +501,13 @@ static void predict_single(const Model *m, int64_t c, int64_t done, int64_t n_ke
   float z[d * TOGETHER], less[TOGETHER], none[TOGETHER] = {0};
   const float *weights[TOGETHER];
   svec total[TOGETHER] = {0};
-  rounded(d * TOGETHER, scaled, z);
-  rounded(TOGETHER, half, less);
+  rounded(d * TOGETHER, scaled, FAR, z);
+  rounded(TOGETHER, half, 1e30, less);
   for (int k = 0; k < TOGETHER; k++) weights[k] = m->weights32 + draw[k] * n_kernels + done;
   SingleSum kernels = {d, m->count[c], m->offsets32 + done, less, z, m->points32 + done * d, 0};
   add_up_single(&kernels, weights, total);
   if (n_waves) {
-    rounded(d * TOGETHER, at, z);
+    rounded(d * TOGETHER, at, FAR, z);
     for (int k = 0; k < TOGETHER; k++)
       weights[k] = m->wave_weights32 + (draw[k] * m->n_curved + c) * n_waves;
     SingleSum waves = {d, n_waves, m->phases32 + c * n_waves, none, z,
@@ -520,8 +524,8 @@ static void moments_single(const Model *m, int64_t c, int64_t done, const double
   int64_t d = m->d_z;
   float z[d * TOGETHER], less[TOGETHER];
   svec e[TOGETHER], total[TOGETHER] = {0};
-  rounded(d * TOGETHER, scaled, z);
-  rounded(TOGETHER, half, less);
+  rounded(d * TOGETHER, scaled, FAR, z);
+  rounded(TOGETHER, half, 1e30, less);
   SingleSum sums = {d, m->count[c], m->offsets32 + done, less, z, m->points32 + done * d, 0};
   for (int64_t j = 0; j < sums.count; j += MANY) {
     bent_single(&sums, j, e);
