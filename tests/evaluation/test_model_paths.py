@@ -9,7 +9,13 @@ import torch
 import nopg
 from nopg.dynamics.transition_model import TransitionModel
 from nopg.evaluation.model import ModelEvaluator
-from nopg.evaluation.model_paths import LEAST_PATHS, N_PATHS, NoisyPaths, runaway_share
+from nopg.evaluation.model_paths import (
+    LEAST_PATHS,
+    N_PATHS,
+    NoisyPaths,
+    known_return,
+    runaway_share,
+)
 from nopg.policies.arrays import Actor, Array, actor_of
 from nopg.policies.build import linear_policy
 from nopg.randomness import Seed
@@ -157,3 +163,14 @@ def test_gusts_beyond_the_log_and_back_are_no_unknown_future() -> None:
     far = evaluator.mean_return(idle(), s[:4] + 8.0 * reach)
     assert evaluator.mean_return(idle(), s[:4]).unknown < 1e-3
     assert far.unknown > 0.9
+
+
+def test_a_path_that_runs_off_to_infinity_is_unknown(evaluator: ModelEvaluator) -> None:
+    steps = evaluator._opened._arrays[0]
+    paths = replace(NoisyPaths.of(evaluator.models[0], np.ones((2, 1)), 700), draws=None)
+    paths = replace(paths, home=evaluator.models[0].bounds)
+    away = actor_of(linear_policy([[1e3]]))
+    with np.errstate(all="ignore"):
+        earned, left = known_return(steps, away, paths, 0.99)
+    assert np.isfinite(earned).all()
+    assert left * (1.0 - 0.99) == pytest.approx(1.0, abs=0.05)

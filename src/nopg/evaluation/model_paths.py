@@ -87,7 +87,7 @@ class NoisyPaths:
         if lengths is not None:
             rest, horizon, until = None, int(lengths.max()), lengths
         for block in rollout_blocks(model, actor, self.starts, horizon, self.draws, rest):
-            outcomes = PredictedStep(*block[2:])
+            outcomes = PredictedStep(*block[2:4], *map(np.nan_to_num, block[4:]))
             shares = running * running_probability(outcomes)
             times = np.arange(t, t + len(block[0]), dtype=np.float64)[:, None]
             yield times, shares[:-1] * (times < until), self._outside(outcomes.reached), outcomes
@@ -96,10 +96,10 @@ class NoisyPaths:
                 return
 
     def _outside(self, reached: Array) -> Array:
-        """Whether no data tell of states, while they are out there, (t, B)."""
+        """Whether no data tell of states, while they are out there or have run off, (t, B)."""
         if self.home is None:
             return np.zeros(reached.shape[:2])
-        return (self.home.ranges_beyond(reached) > GUSTS_REACH).astype(np.float64)
+        return np.where(self.home.ranges_beyond(reached) <= GUSTS_REACH, 0.0, 1.0)  # NaN, too
 
     def means(self, found: Array) -> Array:
         """Over the paths of each state, (..., m G) to (..., m)."""
