@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
+from nopg import compiled
 from nopg.linalg.coarse import CoarseCells, CompiledSystem
 from nopg.linalg.operators import DenseRows
 
 GAMMA = 0.97
+needs_cc = pytest.mark.skipif(
+    compiled.compiled("nopg.linalg", "solve.c", False) is None, reason="there is no C compiler"
+)
 
 
 def test_cells_hold_every_point_once_in_equal_parts(generator: torch.Generator) -> None:
@@ -29,6 +34,7 @@ def test_few_points_make_few_cells() -> None:
     assert len(CoarseCells.of(torch.zeros((2000, 2)), 10**9).sizes) == 512
 
 
+@needs_cc
 def test_the_correction_is_the_inverse_where_rows_are_equal_within_cells(
     generator: torch.Generator,
 ) -> None:
@@ -52,6 +58,7 @@ def test_the_correction_is_the_inverse_where_rows_are_equal_within_cells(
         torch.testing.assert_close(whole, expected, rtol=1e-4, atol=1e-4)
 
 
+@needs_cc
 def test_there_is_none_where_p_is_no_number() -> None:
     cells = CoarseCells.of(torch.rand((24, 2), dtype=torch.float64), 1000)
     P = torch.full((24, 24), torch.nan, dtype=torch.float64)

@@ -30,7 +30,7 @@ MOST_CELLS, WORTH = 512, 24  # and products with P that an inverse may cost
 PER_ENTRY = 5.0  # multiplications of an inverse per entry of a product, in time
 
 STEPS = 60  # of GMRES before it is restarted
-FEW = 100_000  # entries that are worth a thread of their own within one solve
+FEW, ROWS_EACH = 100_000, 128  # entries of a solve, rows of an inverse, worth a thread each
 
 
 @dataclass(frozen=True)
@@ -118,10 +118,8 @@ class CompiledSystem:
 
     def correction(self, cells: CoarseCells) -> CoarseCorrection | None:
         """The coarse inverse over these cells; None if P was no number somewhere."""
-        count, n_threads = (
-            len(cells.sizes),
-            min(torch.get_num_threads(), 1 + len(cells.sizes) // 128),
-        )
+        count = len(cells.sizes)
+        n_threads = min(torch.get_num_threads(), 1 + count // ROWS_EACH)
         core = torch.empty((count, count), dtype=PRECISION)
         where, make = ctypes.c_void_p(core.data_ptr()), self._library.nopg_coarse_core
         is_finite = make(self._with(cells), where, ctypes.c_int64(n_threads))
