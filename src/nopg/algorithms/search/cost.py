@@ -38,7 +38,7 @@ N_ROUGH, N_LIKELY = 1_000, 96  # rows of the rough model, and of its likelihood
 EASY, ENDING = 0.2, 0.35
 """What is left of the later parts where tasks begin at their best: plans often cannot
 be bettered. And of rollouts where episodes end."""
-SHARED = 0.45  # what a further core adds to the speed of one, up to four of them
+SHARED = 0.65  # what a further core adds to the speed of one: two do, more are idle mostly
 
 
 class LearningCost(NamedTuple):
@@ -124,7 +124,7 @@ def cost_of_search(
     units += 0.1 * n_anchors + 0.04 * again + (500.0 if sparse else left * ascending)
     taught = 1.1 * MAX_STEPS * BATCH if sparse else 0.0  # rows, of lessons
     cores = torch.get_num_threads()
-    seconds = (units * unit + steps * step + taught * row) / (1.0 + SHARED * min(cores - 1, 4))
+    seconds = (units * unit + steps * step + taught * row) / (1.0 + SHARED * min(cores - 1, 2))
     numbers = 4 * cores * N_INDUCING * min(n, N_ROWS) + 4 * n_curved * N_INDUCING**2
     at_once = max(n_anchors, again / N_ROUNDS) / (n_anchors + again)  # one plan after the other
     numbers += n * 12 * (2 * d_s + 4) + 2 * at_once * planned * (3 * d_s + 6)
