@@ -44,9 +44,9 @@ static inline void act(const Perceptrons *a, int64_t k, const double *state, dou
         const double *row = w + i * m + j;
         if (l && one[i] <= 0.0) continue; /* half of them */
         if (rest == AT_ONCE)
-          for (int64_t k = 0; k < AT_ONCE; k++) sums[k] += one[i] * row[k];
+          for (int64_t q = 0; q < AT_ONCE; q++) sums[q] += one[i] * row[q];
         else
-          for (int64_t k = 0; k < rest; k++) sums[k] += one[i] * row[k];
+          for (int64_t q = 0; q < rest; q++) sums[q] += one[i] * row[q];
       }
       memcpy(two + j, sums, rest * sizeof(double));
     }

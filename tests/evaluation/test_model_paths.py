@@ -172,5 +172,7 @@ def test_a_path_that_runs_off_to_infinity_is_unknown(evaluator: ModelEvaluator) 
     away = actor_of(linear_policy([[1e3]]))
     with np.errstate(all="ignore"):
         earned, left = known_return(steps, away, paths, 0.99)
+        bare, _ = known_return(steps, away, replace(paths, home=None), 0.99)
+    assert np.isnan(bare).all()  # nobody says what it is outside of: no number is made up
     assert np.isfinite(earned).all()
     assert left * (1.0 - 0.99) == pytest.approx(1.0, abs=0.05)

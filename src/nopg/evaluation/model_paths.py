@@ -87,7 +87,9 @@ class NoisyPaths:
         if lengths is not None:
             rest, horizon, until = None, int(lengths.max()), lengths
         for block in rollout_blocks(model, actor, self.starts, horizon, self.draws, rest):
-            outcomes = PredictedStep(*block[2:4], *map(np.nan_to_num, block[4:]))
+            outcomes = PredictedStep(*block[2:])
+            if self.home is not None:  # what ran off to infinity is outside; elsewhere NaN is seen
+                outcomes = PredictedStep(*block[2:4], *map(np.nan_to_num, block[4:]))
             shares = running * running_probability(outcomes)
             times = np.arange(t, t + len(block[0]), dtype=np.float64)[:, None]
             yield times, shares[:-1] * (times < until), self._outside(outcomes.reached), outcomes
