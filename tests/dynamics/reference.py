@@ -36,7 +36,8 @@ def out_of_support(bounds: StateBounds, states: Tensor) -> Tensor:
 def ends(model: TerminationModel, states: Tensor) -> tuple[Tensor, Tensor]:
     """Probability of a termination, (m,), and that times its reward, (m,)."""
     distance = torch.cdist(states / model.unit, model.points) / model.width
-    weights = torch.softmax(-0.5 * distance.square(), dim=1)
+    stands_for = 0.0 if model.log_counts is None else model.log_counts
+    weights = torch.softmax(stands_for - 0.5 * distance.square(), dim=1)
     return weights @ model.is_terminal, weights @ model.rewards
 
 

@@ -16,6 +16,7 @@ from nopg.dynamics.ensemble import model_columns
 from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.posterior import drawn_models
 from nopg.dynamics.rollouts import rollout_gradients, rollout_steps
+from nopg.dynamics.terminations import TerminationModel
 from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
 from nopg.policies.arrays import ArrayPolicies
 from nopg.policies.build import PolicySpec
@@ -49,6 +50,16 @@ def noisy_log(history: int, discrete: bool, rng: np.random.Generator) -> Dataset
     return data.with_history(history) if history else data
 
 
+def progress_log(n: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """Steps in a plane that pay for getting nearer to its middle; far from it they end."""
+    states, pushes = rng.uniform(-1.0, 1.0, (n, 2)), rng.uniform(-1.0, 1.0, (n, 2))
+    after = states + 0.1 * pushes - 0.02 * states**3
+    nearer = np.hypot(*states.T) - np.hypot(*after.T)
+    ended = (np.hypot(*after.T) > 1.2).astype(float)
+    rewards = nearer - 0.01 * np.square(pushes).sum(axis=1) - ended
+    return [states, pushes, rewards, after, ended]
+
+
 def fitted(columns: Any, **options: Any) -> TransitionModel:
     given = [torch.tensor(np.asarray(c, dtype=np.float64)) for c in columns]
     return TransitionModel.fit(*given, generator=np.random.default_rng(0), **options)
@@ -58,7 +69,8 @@ Case = tuple[TransitionModel, Any, list[Policy], np.ndarray]
 
 
 @pytest.fixture(
-    scope="module", params=["angles", "outlier", "ends", "noise", "past", "labels", "gaussian"]
+    scope="module",
+    params=["angles", "outlier", "ends", "progress", "noise", "past", "labels", "gaussian"],
 )
 def case(request: pytest.FixtureRequest) -> Case:
     """A model, its columns, two policies and some states."""
@@ -77,6 +89,15 @@ def case(request: pytest.FixtureRequest) -> Case:
         model = fitted(columns)
         assert model.termination is not None
         assert model.bounds.saturation.exists
+    elif request.param == "progress":  # impacts beyond a distance, not beyond a limit of a column
+        columns = progress_log(1_500, rng)
+        model = fitted(columns)
+        assert model.potential is not None
+        after, paid, ended = (torch.tensor(columns[i]) for i in (3, 2, 4))
+        ends = TerminationModel.fit(after, paid, ended, rng, has_impacts=True)
+        assert ends is not None
+        assert ends.log_counts is not None
+        model = replace(model, termination=ends)
     else:
         history = 2 if request.param == "past" else 0
         data = noisy_log(history, request.param == "labels", rng)

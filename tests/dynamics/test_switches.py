@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 
+import nopg
+from nopg.data.dataset import Dataset
 from nopg.dynamics.bounds import StateBounds
 from nopg.dynamics.transition_model import TransitionModel
 
@@ -82,3 +86,14 @@ def test_a_slow_ball_does_not_break_where_others_came_to_rest() -> None:
     assert float(model.step(fast, torch.zeros(len(fast), 1).double()).terminated.median()) > 0.5
     resting = torch.tensor([[0.02, 0.0, 0.0], [0.05, -0.05, 0.0]]).double()
     assert float(model.step(resting, torch.ones(2, 1).double()).terminated.max()) < 0.1
+
+
+def test_a_policy_makes_nothing_of_a_switch_that_models_know_nothing_of() -> None:
+    states, push, rewards, after, ended = (column.numpy() for column in drops())
+    data = Dataset(states, push, rewards, after, ended.astype(bool))
+    quick: dict[str, Any] = {"n_updates": 2, "n_refining": 0, "gamma": 0.8, "progress": False}
+    policy = nopg.learn(data, states[:5], **quick)
+    off = np.array([[0.3, -0.1, 0.0], [0.1, 0.2, 0.0]])
+    on = off + np.array([0.0, 0.0, 1.0])
+    assert np.allclose(policy.predict(off)[0], policy.predict(on)[0], atol=1e-9)
+    assert not np.array_equal(*policy.predict(off)[0])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -100,3 +102,71 @@ def test_a_limit_that_one_of_many_states_passed_is_none() -> None:
     model = TerminationModel.fit(next_states, ended * FALL, ended, rng)
     assert model is not None
     assert len(model.points) == MAX_POINTS  # nothing was mirrored
+
+
+def slope(n: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    """Steps over a slope, which ends them: beyond no limit of a column. Speeds do not matter."""
+    states = np.random.default_rng(seed).uniform(-1.0, 1.0, (n, 4))
+    return torch.tensor(states), torch.tensor((states[:, 0] + states[:, 1] < -0.8).astype(float))
+
+
+def test_columns_that_tell_nothing_of_ends_are_passed_over() -> None:
+    states, ended = slope(900)
+    model = TerminationModel.fit(
+        states, ended * FALL, ended, np.random.default_rng(0), has_impacts=True
+    )
+    assert model is not None
+    assert float(model.unit[2:].min()) > 2.0 * float(model.unit[:2].max())
+    others, truth = slope(500, seed=1)
+    found = reference.ends(model, others)[0]
+    wrong = ((found > 0.5) != (truth > 0.5)).double().mean()
+    # Kernels of one width for all columns err four times as often.
+    points = states / states.std(dim=0, correction=0)
+    plain = replace(model, unit=states.std(dim=0, correction=0), points=points, width=0.4)
+    worse = ((reference.ends(plain, others)[0] > 0.5) != (truth > 0.5)).double().mean()
+    assert wrong < 0.04
+    assert wrong < 0.5 * worse
+
+
+def test_points_stand_for_the_rows_that_are_left_out() -> None:
+    """Where ends are kept and others are not, probabilities are still those of all rows."""
+    rng, n = np.random.default_rng(0), 40 * MAX_POINTS
+    states = torch.tensor(rng.uniform(-1.0, 1.0, (n, 2)))
+    # Ends at random near a corner, so that others lie among them.
+    chance = 0.05 * torch.exp(-4.0 * (states - 0.3).square().sum(dim=1))
+    ended = (torch.tensor(rng.random(n)) < chance).double()
+    model = TerminationModel.fit(states, ended * FALL, ended, rng, has_impacts=True)
+    assert model is not None
+    assert len(model.points) == MAX_POINTS
+    found = reference.ends(model, states[:2_000])[0]
+    assert float(found.mean()) == pytest.approx(float(chance.mean()), rel=0.4)
+
+
+def test_gradients_count_the_rows_that_points_stand_for() -> None:
+    states, ended = slope(3 * MAX_POINTS)
+    model = TerminationModel.fit(
+        states, ended * FALL, ended, np.random.default_rng(0), has_impacts=True
+    )
+    assert model is not None
+    assert model.log_counts is not None
+    assert float(model.log_counts.max()) > 0.0
+    at, size = states[ended > 0.0][:10] + 0.05, 1e-6
+    gradients = model.gradients(at)
+    for j in range(4):
+        step = torch.zeros(4).double()
+        step[j] = size
+        up, down = (reference.ends(model, at + sign * step) for sign in (1, -1))
+        for gradient, high, low in zip(gradients, up, down, strict=True):
+            assert torch.allclose(gradient[:, j], (high - low) / (2.0 * size), atol=1e-4)
+
+
+def test_rows_of_a_part_have_the_widths_of_all() -> None:
+    states, ended = slope(900)
+    rng = np.random.default_rng(0)
+    whole = TerminationModel.fit(states, ended * FALL, ended, rng, has_impacts=True)
+    part = TerminationModel.fit(
+        states[:700], ended[:700] * FALL, ended[:700], rng, whole, has_impacts=True
+    )
+    assert whole is not None
+    assert part is not None
+    assert torch.equal(part.unit, whole.unit)

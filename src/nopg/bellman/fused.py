@@ -49,9 +49,10 @@ class FusedSystem:
                 "The fused update must have rows of equal length and kernel-mean next "
                 "states, this problem has not; pass neighbours=64, or train unfused."
             )
+        from nopg.gpu.sweep import sum_buffer
         from nopg.gpu.transpose import transposed_pattern
 
-        samples, gamma = problem.samples, problem.config.gamma
+        samples, gamma, B = problem.samples, problem.config.gamma, n_policies
         like, n = samples.states, len(samples.states)
         self.n, self.gamma, self.n_policies = n, gamma, n_policies
         self.rewards = samples.rewards.contiguous()
@@ -62,25 +63,18 @@ class FusedSystem:
         self._collect = _collector(self.first.columns, like)
         has_terminals = samples.continuation_mask is not None
         self.gain = like.new_full((1,), 0.0 if has_terminals else gamma / ((1.0 - gamma) * n))
-        total = 0.0 if has_terminals else 1.0 / (1.0 - gamma)
-        self.mu_total = like.new_full((1,), total)  # eps0 sums to one
-        self._allocate(like)
-
-    def _allocate(self, like: Tensor) -> None:
-        from nopg.gpu.sweep import sum_buffer
-
-        B, n = self.n_policies, self.n
+        # eps0 sums to one.
+        self.mu_total = like.new_full((1,), 0.0 if has_terminals else 1.0 / (1.0 - gamma))
         self.q, self.mu = like.new_zeros((2, B, n)), like.new_zeros((2, B, n))
-        self.q[0] = self.rewards.mean() / (1.0 - self.gamma)
-        self.mu[0] = 1.0 / (n * (1.0 - self.gamma))
+        self.q[0] = self.rewards.mean() / (1.0 - gamma)
+        self.mu[0] = 1.0 / (n * (1.0 - gamma))
         self.values = like.new_empty((B, self.columns.numel()))
         self.eps0 = like.new_zeros((B, n))
         self.shift, self.scale = like.new_zeros(B), like.new_ones(B)
         self.no_shift, self.no_scale = like.new_zeros(B), like.new_ones(B)
         self.sums = sum_buffer(self.columns, self.q[0])
         self.limits = self.rewards.norm().repeat(2, B)
-        # The larger residual of each policy, as a share of its right-hand side.
-        self.left = like.new_zeros(B)
+        self.left = like.new_zeros(B)  # the larger residual, as a share of its right-hand side
 
     def evaluate(self, taken: Tensor) -> None:
         """P, its transpose and eps0 for the actions taken, (B, n + b, d_a)."""

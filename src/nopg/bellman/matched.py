@@ -49,8 +49,7 @@ class MatchedRows(RowModel):
         # block by block.
         offsets: Sequence[Tensor],
         bandwidths: Tensor,  # action bandwidths, (d_a,); none for labels
-        # Log kernel between labels, (n_actions, n_actions), if any.
-        log_similarity: Tensor | None = None,
+        log_similarity: Tensor | None = None,  # log kernel between labels, (n_actions, n_actions)
     ) -> None:
         self.rows, self._h, self._similarity = rows, bandwidths, log_similarity
         self._library = compiled_rows.library_for(rows.queries)
@@ -60,9 +59,8 @@ class MatchedRows(RowModel):
         self._features: list[Features] = []
         if log_similarity is None:
             self._centre = rows.sample_actions.mean(dim=0)  # about it squares do not cancel
-            pairs = zip(rows.blocks, rows.actions, offsets, strict=True)
-            for block, listed, offset in pairs:  # actions are (d_a, m_b, k_b)
-                scaled = (listed.permute(1, 2, 0) - self._centre) / self._h
+            for block, listed, offset in zip(rows.blocks, rows.actions, offsets, strict=True):
+                scaled = (listed.permute(1, 2, 0) - self._centre) / self._h  # (m_b, k_b, d_a)
                 self._features.append(self._made(block.log_psi, offset, scaled))
 
     def at(self, taken: Tensor, start: Tensor | None = None, accuracy: float = EXACT) -> RowWeights:
@@ -71,10 +69,8 @@ class MatchedRows(RowModel):
         if a.ndim == 2:
             return self._solved(self._features, a, start, accuracy)
         starts = [None] * len(a) if start is None else start.unbind()
-        draws = [
-            self._solved(self._features, taken, guess, accuracy)
-            for taken, guess in zip(a, starts, strict=True)
-        ]
+        pairs = zip(a, starts, strict=True)
+        draws = [self._solved(self._features, one, guess, accuracy) for one, guess in pairs]
         names = ("log_mass", "dropped", "displacement", "state")
         return RowWeights(
             tuple(torch.stack(each) for each in zip(*(w.blocks for w in draws), strict=True)),
@@ -87,8 +83,7 @@ class MatchedRows(RowModel):
         to_label, features = APART * self._similarity[label], []  # (n_actions,)
         listed = zip(self.rows.blocks, self.rows.actions, self._offsets, strict=True)
         for block, labels, offset in listed:
-            base = block.log_psi + to_label[labels]
-            features.append(self._made(base, offset, offset[..., :0]))
+            features.append(self._made(block.log_psi + to_label[labels], offset, offset[..., :0]))
         nothing = self.rows.queries.new_zeros((self.rows.shape[0], 0))
         return self._solved(features, nothing, None, EXACT)
 
@@ -100,11 +95,8 @@ class MatchedRows(RowModel):
         """The same for rows of several actions per query, (k, m, d_a)."""
         assert weights.state is not None
         q = q - q.mean()
-        found = [
-            self._slopes(blocks, state, q)
-            for blocks, state in zip(zip(*weights.blocks, strict=True), weights.state, strict=True)
-        ]
-        return torch.stack(found)
+        pairs = zip(zip(*weights.blocks, strict=True), weights.state, strict=True)
+        return torch.stack([self._slopes(blocks, state, q) for blocks, state in pairs])
 
     def _made(self, log_psi: Tensor, offsets: Tensor, actions: Tensor) -> Features:
         actions = actions.expand(*offsets.shape[:2], actions.shape[2])

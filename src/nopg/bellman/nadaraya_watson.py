@@ -62,10 +62,8 @@ class NadarayaWatson(RowModel):
 
     def mass_slopes(self, weights: RowWeights, actions: Tensor) -> Tensor:
         """d log mass / d a of rows of several actions per query, (k, m, d_a)."""
-        parts = [
-            (W[None] * self.rows.actions[b][:, None]).sum(dim=-1)
-            for b, W in enumerate(weights.blocks)
-        ]
+        pairs = zip(weights.blocks, self.rows.actions, strict=True)
+        parts = [(W[None] * a[:, None]).sum(dim=-1) for W, a in pairs]
         return (self.rows.gather(parts).permute(1, 2, 0) - actions) / self.variances
 
     @cached_property
@@ -90,8 +88,7 @@ def gaussian_weights(rows: QueryRows, actions: Tensor, variances: Tensor) -> Row
     draws = actions.shape[:-2]
     count, stacked = draws.numel(), actions.new_empty(draws.numel() * rows.n_entries)
     log_mass, dropped = (actions.new_empty(actions.shape[:-1]) for _ in range(2))
-    found = (stacked, log_mass, dropped)
-    compiled_rows.kernel_rows(library, rows.listing, actions, scale, found)
+    compiled_rows.kernel_rows(library, rows.listing, actions, scale, (stacked, log_mass, dropped))
     shapes = [block.log_psi.shape for block in rows.blocks]
     parts = stacked.split_with_sizes([count * shape.numel() for shape in shapes])
     blocks = tuple(x.view(*draws, *shape) for x, shape in zip(parts, shapes, strict=True))
@@ -114,8 +111,6 @@ def covariances(operator: LinearOperator, q: Tensor, x: Tensor) -> Tensor:
         return compiled_rows.covariances(library, operator, q, x)
     q = q - q.mean()  # covariances do not change, cancellation does
     v = operator.matvec(q)
-    found = [
-        torch.addcmul(operator.matvec(q * one), v, operator.matvec(one), value=-1.0)
-        for one in x.mT.contiguous()
-    ]
+    E, columns = operator.matvec, x.mT.contiguous()
+    found = [torch.addcmul(E(q * one), v, E(one), value=-1.0) for one in columns]
     return torch.stack(found, dim=1)

@@ -120,9 +120,8 @@ def _evaluate(features: Features, theta: Tensor, plain: Tensor) -> _Rows:
     # What the difference may have lost to rounding, or it were indefinite.
     lost = 10.0 * torch.finfo(mean.dtype).eps
     covariance.diagonal(dim1=1, dim2=2).add_(second.diagonal(dim1=1, dim2=2), alpha=lost)
-    tilt = theta - plain
+    tilt, offset = theta - plain, mean - plain
     wall, bend = _wall(tilt)
-    offset = mean - plain
     slope = offset + wall[:, None] * tilt
     dual = log_mass - (theta * plain).sum(dim=1) + wall * tilt.square().sum(dim=1) / STEEPNESS
     curvature = covariance + bend

@@ -34,7 +34,6 @@ look farther than the other and averages more noise away."""
 NEGLIGIBLE = 0.05  # weight gamma^T at which paths end
 N_ENDS = 2  # samples that ended beyond all others make a limit; that met, a wall
 AT_REST = 1e-4  # step in bandwidths below which a path has arrived for good
-BEYOND = 0.25  # part of a column's range by which a path leaves the data and is lost
 
 
 class Wall(NamedTuple):
@@ -110,12 +109,11 @@ class MeanPaths:
             if generator is not None:  # the same for all policies
                 draws = np.tile(generator.random(len(starts)), len(policies))[going]
             place, rewards, goes_on = self.step(x[going], states[going], taken, draws)
-            moved = place - x[going]
             total[going] += gamma**t * alive[going] * rewards
             alive[going] *= goes_on
             lately[going] += max(1.0 - gamma, 1.0 / (t + 1)) * (rewards - lately[going])
             is_out = ((place < low) | (place > high)).any(axis=1)
-            is_still = (np.abs(moved) < AT_REST * self.regression.widths).all(axis=1)
+            is_still = (np.abs(place - x[going]) < AT_REST * self.regression.widths).all(axis=1)
             is_done = is_out | (is_still & (goes_on > 1.0 - AT_REST))
             is_done |= (t == n_steps - 1) | (alive[going] <= NEGLIGIBLE)
             later = np.where(is_out, lost, np.where(is_still, rewards, lately[going]))
@@ -131,10 +129,9 @@ class MeanPaths:
         self, x: Array, states: Array, taken: Array, draws: Array | None
     ) -> tuple[Array, Array, Array]:
         """Where a step leads, its reward, whether it goes on; as the regression's."""
-        least, most = self.limits
         moved, rewards, goes_on = self.regression.step(x, states, taken, draws)
         place = x + moved
-        is_beyond = np.stack([place < least, place > most], axis=1)
+        is_beyond = np.stack([place < self.limits[0], place > self.limits[1]], axis=1)
         has_ended = is_beyond.any(axis=(1, 2))
         if has_ended.any():
             # What ending there was worth: from before, a regression hardly knows.
@@ -148,7 +145,7 @@ class MeanPaths:
         """Ends of every coordinate beyond which a path is lost; angles have none."""
         places = self.regression.places
         least, most = places.min(axis=0), places.max(axis=0)
-        margin = BEYOND * (most - least)
+        margin = 0.25 * (most - least)
         margin[len(self.regression.arcs.straight) :] = np.inf
         return least - margin, most + margin
 

@@ -48,8 +48,7 @@ class EstimatorConfig:
     gamma: float = 0.97  # discount factor, in [0, 1)
     rows: str = MATCHED  # their mean is their query; "nadaraya-watson" for the paper's
     policy_samples: int = 15  # actions per state for a policy's integral, N_pi
-    # Draws per sample for the next-state integral, N_phi; 1 takes the kernel mean.
-    next_state_samples: int = 1
+    next_state_samples: int = 1  # draws for the next-state integral, N_phi; 1: the kernel mean
     # "quadrature" averages normalised rows (Definition 2) over nodes without noise, "paper" over
     # draws; "kernel-average" averages kernels, as the authors' release; "analytic" integrates them.
     stochastic: str = "quadrature"
@@ -89,8 +88,7 @@ class Problem:
     next_rows: QueryRows
     initial_rows: QueryRows
     ranks: Ranks | None = None  # processes that hold a range of the next states each
-    # Cells of next states, for solves; None with few samples, on a GPU, and on several ranks.
-    coarse: CoarseCells | None = None
+    coarse: CoarseCells | None = None  # of next states; None with few samples, on a GPU, on ranks
 
     @classmethod
     def build(
@@ -99,8 +97,7 @@ class Problem:
         initial_states: Tensor,  # draws from mu_0, (B, d_s)
         bandwidths: Bandwidths,  # kernel bandwidths
         config: EstimatorConfig,  # how integrals are taken
-        # Of next-state draws, made once: lists stay valid, and J is smooth in the policy.
-        generator: Generator,
+        generator: Generator,  # of next-state draws, made once: lists stay valid, and J is smooth
         # Processes to share the next states with; all call this with the same data, or their part.
         ranks: Ranks | None = None,
     ) -> Self:

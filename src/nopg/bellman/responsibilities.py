@@ -21,7 +21,6 @@ from nopg.bellman.rows import EXACT, QueryRows, RowModel, RowWeights
 from nopg.linalg.operators import LinearOperator
 
 Outputs = tuple[Tensor, ...]  # what a policy says at the queries, a row per query each
-
 Nodes = Callable[[Tensor, Generator], tuple[Tensor, Tensor]]
 """Means of the policy, (m, d_a), to standard normal nodes (k, m, d_a) and the share of
 each, (k, m)."""
@@ -53,11 +52,9 @@ class PolicyRows:
     operator: LinearOperator  # E, (m, n); rows sum to one
     dropped: Tensor  # bound on what truncation cost each row, in total variation, (m,)
     outputs: Outputs
-    # How far each row's mean is from its query, in bandwidths, (m,), if known.
-    displacement: Tensor | None = None
+    displacement: Tensor | None = None  # of each row's mean from its query, in bandwidths, (m,)
     state: Tensor | None = None  # where rows of a policy close by may start
-    # The rows as the row model made them, a few draws each.
-    weights: tuple[RowWeights, ...] = ()
+    weights: tuple[RowWeights, ...] = ()  # as the row model made them, a few draws each
     draws: Draws | None = None  # for integrals over actions
 
 
@@ -85,8 +82,7 @@ class DeterministicResponsibilities(Responsibilities):
         """One row per query, for the action taken there."""
         made = self.model.at(outputs[0], *hint)
         operator = self.rows.operator(made.blocks, made.stacked)
-        beside = (made.displacement, made.state)
-        return PolicyRows(operator, made.dropped, outputs, *beside, (made,))
+        return PolicyRows(operator, made.dropped, outputs, made.displacement, made.state, (made,))
 
     def vjp(self, found: PolicyRows, q: Tensor, row_weights: Tensor) -> Outputs:
         """The slopes of the rows."""
@@ -144,10 +140,8 @@ class IntegratedResponsibilities(Responsibilities):
         actions = mean + std * noise
         parts = torch.split(actions, self._size)
         starts = [None] * len(parts) if hint.start is None else torch.split(hint.start, self._size)
-        weights = tuple(
-            self.model.at(some, first, hint.accuracy)
-            for some, first in zip(parts, starts, strict=True)
-        )
+        pairs = zip(parts, starts, strict=True)
+        weights = tuple(self.model.at(some, first, hint.accuracy) for some, first in pairs)
         if self.averages_kernels:
             shares = torch.softmax(torch.cat([w.log_mass for w in weights]), dim=0)
         found = mixed(self.rows, weights, shares, outputs)

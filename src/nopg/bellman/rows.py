@@ -29,8 +29,7 @@ EXACT = 1e-9  # accuracy of rows found by iteration, where no other is asked for
 class QueryRows:
     """Neighbour blocks of m queries; the rest is made when first asked for."""
 
-    # Rows of equal length together; every query is in exactly one block.
-    blocks: tuple[Block, ...]
+    blocks: tuple[Block, ...]  # rows of equal length together; every query is in exactly one
     sample_actions: Tensor  # (n, d_a), or labels (n,)
     queries: Tensor  # states of the rows, (m, d_s)
     shape: tuple[int, int]  # number of queries and of samples
@@ -83,11 +82,9 @@ class QueryRows:
         # A Gaussian of width c h is the 1 / c^2-th power of one of width h; so are dropped samples.
         power, blocks = factor**-2, []
         for block in self.blocks:
-            farthest = block.log_psi.amin(dim=1)
-            how_many = block.log_dropped - farthest  # log of their number
-            dropped = farthest * power + how_many
-            if block.columns is None:
-                dropped = block.log_dropped
+            dropped, farthest = block.log_dropped, block.log_psi.amin(dim=1)
+            if block.columns is not None:
+                dropped = farthest * power + (dropped - farthest)  # plus the log of their number
             blocks.append(replace(block, log_psi=block.log_psi * power, log_dropped=dropped))
         found, known = replace(self, blocks=tuple(blocks)), ("actions", "pattern")
         vars(found).update({k: v for k, v in vars(self).items() if k in known})
@@ -104,10 +101,8 @@ class QueryRows:
         """One number per row in original order, (..., m), as blocks take it."""
         if len(self.blocks) == 1:
             return (values,)
-        stacked = values.index_select(-1, self._order)
         sizes = [len(block.rows) for block in self.blocks]
-        parts: tuple[Tensor, ...] = torch.split(stacked, sizes, dim=-1)
-        return parts
+        return values.index_select(-1, self._order).split_with_sizes(sizes, dim=-1)
 
     def beside(self, b: int, q: Tensor) -> Tensor:
         """q of the samples that each row of block b lists, (m_b, k_b) or (1, n)."""
@@ -171,10 +166,8 @@ class RowWeights:
     log_mass: Tensor  # log of the kernel mass a row kept, ([k,] m)
     # Most total variation from the row meant, ([k,] m): by truncation, or by stopping early.
     dropped: Tensor
-    # |mean of the row - query| in bandwidths, ([k,] m), where the model controls it.
-    displacement: Tensor | None = None
-    # For the way back, and where rows of actions close by may start, ([k,] m, ...).
-    state: Tensor | None = None
+    displacement: Tensor | None = None  # |mean - query| in bandwidths, ([k,] m), where controlled
+    state: Tensor | None = None  # for the way back, and to start rows close by, ([k,] m, ...)
     stacked: Tensor | None = None  # all blocks one after the other, where they lie so
 
 

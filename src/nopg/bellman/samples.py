@@ -34,11 +34,9 @@ class Samples:
     actions: Tensor  # a, (n, d_a), or labels (n,)
     rewards: Tensor  # r, (n,)
     next_states: Tensor  # s', (n, d_s)
-    # 1 where the task goes on after the row, 0 where it ended, (n,).
-    continuation: Tensor
+    continuation: Tensor  # 1 where the task goes on after the row, 0 where it ended, (n,)
     n_actions: int = 0  # number of labels, 0 for continuous actions
-    # Row of the data set each sample is; None if they are the rows in order.
-    order: Tensor | None = None
+    order: Tensor | None = None  # row of the data set each sample is; None if these are in order
     ranks: Ranks | None = None  # where they share the data: states are then of one's own part
 
     @cached_property

@@ -146,7 +146,8 @@ class BellmanSolution:
         gamma, delta = problem.config.gamma, self.at_next.dropped  # (m,)
         most, horizon = float(delta.max()), 1.0 / (1.0 - gamma)
         problem.warn_if_capped(delta, most)
-        (low, high), (res_low, res_high) = _ends(q.value), _ends(q.residual)
+        ends = ([end.item() for end in torch.aminmax(x)] for x in (q.value, q.residual))
+        (low, high), (res_low, res_high) = ends
         res_q, res_mu = max(-res_low, res_high), float(mu.residual.abs().sum())
         # Sums are rounded too: a few units in the last place of their largest terms.
         scale = float(mu.value.abs().sum()) * max(-low, high)
@@ -189,18 +190,9 @@ class BellmanSolution:
         """The slopes by the outputs as slopes by the parameters."""
         parameters = [p for p in policy.parameters() if p.requires_grad]
         # An output may be a constant, as the spread of a linear Gaussian policy is.
-        learned = [
-            (output * slope).sum()
-            for output, slope in zip(self.outputs, slopes, strict=True)
-            if output.requires_grad
-        ]
+        both = zip(self.outputs, slopes, strict=True)
+        learned = [(output * slope).sum() for output, slope in both if output.requires_grad]
         # Sums, since torch imports its compiler to check the shapes of slopes.
         found = torch.autograd.grad(learned, parameters, allow_unused=True, retain_graph=True)
         pairs = zip(parameters, found, strict=True)
         return tuple(torch.zeros_like(p) if g is None else g for p, g in pairs)
-
-
-def _ends(x: Tensor) -> tuple[float, float]:
-    """The least and the largest number."""
-    least, largest = torch.aminmax(x)
-    return least.item(), largest.item()

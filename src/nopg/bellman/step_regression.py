@@ -27,7 +27,6 @@ nothing, it would put a balance where the real system slowly drifts."""
 NOISY = 0.2
 """Deviation of left-out steps, in bandwidths, from which a system is noisy. What a line
 leaves of a system without noise is a tenth of a bandwidth at most."""
-WITHIN, GAUSSIAN = 0.9, 1.645  # share of errors that tell it, a Gaussian's within them
 N_LEFT_OUT = 1000  # steps that are left out to find that
 
 
@@ -99,8 +98,7 @@ class StepRegression:
     def near(self, states: Array, count: int) -> Array:
         """The samples next to states, (m, count), or all there are."""
         k = range(1, min(count, len(self.places)) + 1)
-        found: Array = self._tree.query(states / self.units, k=k)[1]
-        return found
+        return np.asarray(self._tree.query(states / self.units, k=k)[1])
 
     def lines(self) -> tuple[Array, Array]:
         """The regression at every sample, (n, L, d + 2), and its slopes there."""
@@ -110,8 +108,7 @@ class StepRegression:
         every: list[Array] = [taken]
         if self._similarity is not None:
             every = [np.tile(row, (len(taken), 1)) for row in np.eye(len(self._similarity))]
-        of_actions = [] if self.has_labels else [self.bandwidths.action]
-        scales = np.concatenate([self.widths, *of_actions])
+        scales = np.append(self.widths, [] if self.has_labels else self.bandwidths.action)
         turned = self.arcs.turned(torch.from_numpy(self.states)).numpy()
         values, slopes = [], []
         for actions in every:
@@ -142,9 +139,8 @@ class StepRegression:
         # least of y is (f' y) / (f' f), column by column.
         n = len(self.places)
         rows = np.unique(np.linspace(0, n - 1, min(n, N_LEFT_OUT)).astype(int))
-        y, mean = self._beside_trend[rows], self._left_out(rows)[0]
-        off = self._steps[rows] - mean
-        usual = np.quantile(np.abs(off), WITHIN, axis=0)[:-2] / GAUSSIAN
+        y, off = self._beside_trend[rows], self._steps[rows] - self._left_out(rows)[0]
+        usual = np.quantile(np.abs(off), 0.9, axis=0)[:-2] / 1.645  # in which a Gaussian has 0.9
         if not (usual > NOISY * self.widths).any():
             return False
         f, most = y - off, np.quantile(np.abs(y), 0.95, axis=0)

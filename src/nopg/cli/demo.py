@@ -8,8 +8,6 @@ import typer
 from nopg.cli.policies import end_with_report, expectation
 from nopg.errors import MissingExtraError
 
-UPDATES, FAST_UPDATES = 600, 300  # policy updates, a few points apart
-
 
 def demo(
     seed: Annotated[int, typer.Option(help="Seed of the first policy.")] = 0,
@@ -29,7 +27,7 @@ def demo(
     policy = NOPG("deterministic", gamma=GAMMA, seed=seed).fit(
         data,
         BOTTOM,
-        n_updates=(FAST_UPDATES if fast else UPDATES) if updates is None else updates,
+        n_updates=(300 if fast else 600) if updates is None else updates,
         evaluators={} if fast else {"return": lambda p: swing_up(p).total},
         evaluate_every=50,
     )

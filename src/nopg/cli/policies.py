@@ -13,7 +13,6 @@ from nopg.errors import NopgError
 if TYPE_CHECKING:
     from nopg.fitted.policy import FittedPolicy
 
-
 RunPath = Annotated[Path, typer.Argument(help="A run folder, or a .nopg file.")]
 REPORT = {
     "out": (Path, "The page; by default report.html beside the policy."),
@@ -123,10 +122,8 @@ def export(
     else:
         print(f"{done.path}: NOT compared with the library, no compiler is here.")
     if done.seconds is not None:
-        print(
-            f"{done.path.stat().st_size / 1024:.1f} KB, {done.seconds * 1e6:.2f} "
-            "microseconds per action on this machine."
-        )
+        size, time = done.path.stat().st_size / 1024, done.seconds * 1e6
+        print(f"{size:.1f} KB, {time:.2f} microseconds per action on this machine.")
     if done.guard is not None:
         print(done.guard.told(done.lost))
     if done.reader is not None:

@@ -33,17 +33,15 @@ def align(
     truncated[before] |= truncated[follower[before]]
     terminated, truncated, limited = apply_time_limit(episodes, terminated, truncated, time_limit)
     # After a row that ended, the next one is a new start unless it only closes.
-    is_cut = (terminated | truncated) & (follower >= 0) & ~closing[follower]
-    follower[is_cut] = -1
+    follower[(terminated | truncated) & (follower >= 0) & ~closing[follower]] = -1
     has_next = follower >= 0
     is_kept = ~closing & (has_next | terminated)
     # The rows that lose their only successor hand the end on to the row before.
     is_dropped = ~closing & ~is_kept
     truncated |= has_next & (is_dropped | closing)[follower] & ~terminated
-    if episodes is None:  # number the stretches of rows that follow each other
-        is_start = np.ones(m, dtype=bool)
-        is_start[follower[has_next]] = False
-    ids = np.cumsum(is_start) - 1 if episodes is None else episodes
+    ids = episodes
+    if ids is None:  # number the stretches of rows that follow each other
+        ids = np.cumsum(~np.isin(np.arange(m), follower[has_next])) - 1
     rows = np.nonzero(is_kept)[0]
     counts = (int(which.sum()) for which in (closing, is_kept & ~has_next, is_dropped))
     arrays = {
@@ -95,9 +93,7 @@ def apply_time_limit(
 
 def step_numbers(episodes: IntArray | None, ended: BoolArray) -> IntArray:
     """The step of each row in its episode, from one, (n,); or since a flag."""
-    ids = episodes
-    if ids is None:
-        ids = np.concatenate([[0], np.cumsum(ended[:-1])]).astype(np.int64)
+    ids = np.append(0, np.cumsum(ended[:-1])) if episodes is None else episodes
     order = np.argsort(ids, kind="stable")
     _, starts, counts = np.unique(ids[order], return_index=True, return_counts=True)
     steps = np.empty(len(ended), dtype=np.int64)

@@ -5,8 +5,6 @@ import numpy as np
 from nopg.data.transitions import TransitionTable
 from nopg.data.validation import FloatArray, IntArray
 
-_QUERIES = 1_000
-_NEAREST = 200
 FAR = 10.0  # an outlier lies this many robust standard deviations from the median
 
 
@@ -45,8 +43,8 @@ def neighbour_weights(dataset: TransitionTable) -> FloatArray:
     points = scaled(state_actions(dataset))
     n, d = points.shape
     bandwidth = (4.0 / ((d + 2.0) * n)) ** (1.0 / (d + 4.0))
-    queries = np.unique(np.linspace(0, n - 1, min(n, _QUERIES)).astype(np.int64))
-    distances, _ = cKDTree(points).query(points[queries], k=min(_NEAREST + 1, n))
+    queries = np.unique(np.linspace(0, n - 1, min(n, 1_000)).astype(np.int64))
+    distances, _ = cKDTree(points).query(points[queries], k=min(201, n))
     weights = np.exp(-0.5 * (distances / bandwidth) ** 2)  # (m, nearest)
     return np.asarray(weights.sum(axis=1) - 1.0)  # without the row itself
 

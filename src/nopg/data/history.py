@@ -85,9 +85,8 @@ class HistoryLayout:
 
     def complete(self, states: FloatArray) -> FloatArray:
         """States (m, width); observations (m, d_o) are taken as an episode's first."""
-        if states.ndim == 2 and states.shape[1] == self.n_observed:
-            return self.join(states, self.begin(states))
-        return states
+        is_first = states.ndim == 2 and states.shape[1] == self.n_observed
+        return self.join(states, self.begin(states)) if is_first else states
 
     def require_columns(self, n_states: int, n_actions: int) -> None:
         """Refuse a table that has other columns."""

@@ -28,16 +28,14 @@ def with_history(table: Table, observations: int, actions: int) -> Table:
     if actions and not table.is_discrete:
         layout = replace(layout, before=_before(table, layout, order, age))
     states = _states(table, layout, order, age)
-    n_starts = int((age == 0).sum())
     filled = "; before each first step the first observation is repeated"
     if actions:
         numbers = ", ".join(f"{value:.4g}" for value in layout.before)
-        unknown = "none" if table.is_discrete else numbers
-        filled += f" and the action counts as {unknown}"
+        filled += f" and the action counts as {'none' if table.is_discrete else numbers}"
     return table.with_note(
         f"Added {counted(int(observations), 'past observation')} and "
         f"{counted(int(actions), 'past action')} to the state, in "
-        f"{counted(n_starts, 'run')} of rows that follow each other{filled}.",
+        f"{counted(int((age == 0).sum()), 'run')} of rows that follow each other{filled}.",
         observations=states,
         next_observations=layout.join(table.next_observations, layout.after(states, table.actions)),
         observation_names=_names(table, layout),
@@ -87,9 +85,7 @@ def _states(
     for lag in range(1, layout.actions + 1):
         known = (age >= lag)[:, None]
         columns.append(np.where(known, taken[place - lag * (age >= lag)], layout.before))
-    states = np.empty((len(order), layout.width))
-    states[order] = np.concatenate(columns, axis=1)
-    return states
+    return np.concatenate(columns, axis=1)[np.argsort(order)]
 
 
 def _before(
@@ -126,21 +122,18 @@ def _possible(table: TransitionTable, action: Any) -> tuple[float, ...]:
     """The possible action nearest to `action`; of labels none, which is all 0."""
     if table.is_discrete:
         return (0.0,) * table.n_actions
-    space: Any = table.action_space
-    low, high = table.actions.min(axis=0), table.actions.max(axis=0)
-    if space is not None:
-        low, high = space.low, space.high
+    low = getattr(table.action_space, "low", table.actions.min(axis=0))
+    high = getattr(table.action_space, "high", table.actions.max(axis=0))
     return tuple(np.clip(action, low, high).astype(np.float64).tolist())
 
 
 def _names(table: TransitionTable, layout: HistoryLayout) -> tuple[str, ...]:
     """`level`, `level-level[t-1]`, `pump[t-1]`; of labels `a[t-1]=2`."""
-    labels = [f"={i}" for i in range(len(layout.before))]
+    ends = [f"={i}" for i in range(len(layout.before))] if layout.is_discrete else [""]
     found = list(table.observation_names)
     for lag in range(1, layout.observations + 1):
         now = f"[t-{lag - 1}]" if lag > 1 else ""
         found += [f"{name}{now}-{name}[t-{lag}]" for name in table.observation_names]
     for lag in range(1, layout.actions + 1):
-        ends = labels if layout.is_discrete else [""]
         found += [f"{name}[t-{lag}]{end}" for name in table.action_names for end in ends]
     return tuple(found)

@@ -21,8 +21,7 @@ def thin_by_coverage(dataset: Dataset, n: int) -> Dataset:
     """
     if not 2 <= n <= len(dataset):
         raise ConfigError(f"`n` must be between 2 and {len(dataset)}, the rows there are, got {n}.")
-    rows, _ = farthest_points(scaled(state_actions(dataset)), n)
-    rows = np.sort(rows)
+    rows = np.sort(farthest_points(scaled(state_actions(dataset)), n)[0])
     note = f"Kept {n:,} of {len(dataset):,} rows, chosen to cover states and actions."
     return dataset.subset(rows).with_note(note)
 
@@ -77,15 +76,13 @@ def merge(*sources: Dataset | str | Path) -> Dataset:
     before = np.cumsum([0, *(own.max() + 1 for own in codes)])
     apart = [own + first for own, first in zip(codes, before, strict=False)]
     arrays["episodes"] = np.concatenate(apart) if len(ids) == len(parts) else None
-    counts = ", ".join(str(len(part)) for part in parts)
-    note = f"Merged {len(parts)} data sets of {counts} rows."
+    note = f"Merged {len(parts)} data sets of {', '.join(str(len(p)) for p in parts)} rows."
     notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
     return replace(first, **arrays, notes=(*notes, note))
 
 
 def _require_alike(first: Dataset, other: Dataset, position: int) -> None:
-    names = ("observation_names", "action_names", "is_discrete", "action_space")
-    for name in (*names, "history"):
+    for name in ("observation_names", "action_names", "is_discrete", "action_space", "history"):
         a, b = getattr(first, name), getattr(other, name)
         if a != b:
             raise DataError(

@@ -79,7 +79,11 @@ class TransitionTable:
             "episodes": as_episodes(episodes),
         }
         require_same_length(arrays)
-        _require_transitions(arrays)
+        if n < 2:
+            raise DataError(f"A dataset needs at least two transitions, got {n}; record more.")
+        d_s, d_next = states.shape[1], arrays["next_observations"].shape[1]
+        if d_s != d_next:
+            raise DataError(f"States and successors must have one width, got {d_s} and {d_next}.")
         require_inside(arrays["actions"], action_space)
         sample_time = None if sample_time is None else float(sample_time)
         if sample_time is not None and not 0.0 < sample_time < np.inf:
@@ -89,7 +93,7 @@ class TransitionTable:
                 array.setflags(write=False)
         d_a = 1 if arrays["actions"].ndim == 1 else arrays["actions"].shape[1]
         metadata = {
-            "observation_names": _column_names("s", observation_names, states.shape[1]),
+            "observation_names": _column_names("s", observation_names, d_s),
             "action_names": _column_names("a", action_names, d_a),
             "sample_time": sample_time,
             "observation_space": observation_space,
@@ -100,7 +104,7 @@ class TransitionTable:
         for name, value in (arrays | metadata).items():
             object.__setattr__(self, name, value)
         if history is not None:
-            history.require_columns(states.shape[1], self.n_actions if self.is_discrete else d_a)
+            history.require_columns(d_s, self.n_actions if self.is_discrete else d_a)
 
     def __len__(self) -> int:
         return len(self.observations)
@@ -142,8 +146,7 @@ class TransitionTable:
         """The first observation of each episode, (n_episodes, d_s)."""
         if self.episodes is None:
             raise DataError("Without `episodes` initial states are unknown; pass `initial_states`.")
-        _, first_rows = np.unique(self.episodes, return_index=True)
-        return self.observations[np.sort(first_rows)]
+        return self.observations[np.sort(np.unique(self.episodes, return_index=True)[1])]
 
     def subset(self, rows: Any) -> Self:
         """The transitions at `rows` (indices or a mask), all else unchanged."""
@@ -168,15 +171,6 @@ def run_starts(table: TransitionTable) -> tuple[IntArray, BoolArray]:
         ended = (table.terminations | table.truncations)[before]
         is_first[1:] = (ids[before] != ids[after]) | ended | gap.any(axis=1)
     return order, is_first
-
-
-def _require_transitions(arrays: dict[str, Any]) -> None:
-    n = len(arrays["observations"])
-    if n < 2:
-        raise DataError(f"A dataset needs at least two transitions, got {n}; record more.")
-    d_s, d_next = arrays["observations"].shape[1], arrays["next_observations"].shape[1]
-    if d_s != d_next:
-        raise DataError(f"States and successors must have one width, got {d_s} and {d_next}.")
 
 
 def require_inside(actions: Any, space: Space[Any] | None) -> None:

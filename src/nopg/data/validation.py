@@ -174,9 +174,6 @@ def preview(numbers: Sequence[Any] | NDArray[Any], limit: int = 5) -> str:
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-ON_CIRCLE = 1e-4  # largest deviation of x^2 + y^2 from 1; single precision is closer
-
-
 def angle_pairs(states: Any) -> list[tuple[int, int]]:
     """Pairs i < j of columns of an array or tensor that move along the unit circle."""
     pairs: list[tuple[int, int]] = []
@@ -185,6 +182,6 @@ def angle_pairs(states: Any) -> list[tuple[int, int]]:
             continue
         x, y = states[:, i], states[:, j]
         moves = bool((x != x[0]).any()) and bool((y != y[0]).any())
-        if moves and float(abs(x * x + y * y - 1.0).max()) < ON_CIRCLE:
+        if moves and float(abs(x * x + y * y - 1.0).max()) < 1e-4:  # single precision is closer
             pairs.append((i, j))
     return pairs

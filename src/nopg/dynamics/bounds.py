@@ -121,6 +121,11 @@ class StateBounds:
         high = torch.where(saturation.is_high, high, high + margin)
         return cls(low, high, saturation, angles, step, is_switch), is_saturated
 
+    @property
+    def has_switches(self) -> bool:
+        """Whether some dimension has two values, one of them seldom."""
+        return bool(self.is_switch.any())
+
     def clip(self, states: Tensor) -> Tensor:
         """States within the bounds, with what saturation sets, (m, d_s)."""
         if self.saturation.exists:

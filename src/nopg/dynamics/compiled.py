@@ -216,7 +216,9 @@ wholes angles turned
 real reward_low reward_high
 whole n_points
 reals end_factor end_points end_offsets ended end_rewards
-whole n_ending
+whole n_ending n_pairs n_each
+wholes pairs
+reals pair_factors pair_points pair_offsets pair_weights pair_linear
 """
 _POLICIES = """
 whole count n_layers n_out is_discrete is_decided is_squashed

@@ -96,6 +96,7 @@ def replayed(
             history=past,
             known_reward=model.known_reward,
             angles=model.process.angles,
+            potential=model.potential,
         )
         fitted.append(replace(other, bounds=model.bounds))
     errors = [others.error(one, deviation) for one in fitted]

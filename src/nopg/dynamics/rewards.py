@@ -1,13 +1,28 @@
-"""Rewards that need no regression: a function that the user knows."""
+"""Rewards that are no plain regression: a function that the user knows, or progress.
 
-from collections.abc import Callable
+Many others are r = P(s') - P(s) + c(s, a): progress, or the shaping of a distance to a goal and of
+a speed. P has kinks at the goal, and a smooth regression of r on (s, a) is wrong where it matters
+most: it pays for hovering there, a little at every step. Differences of a fitted P add up to what
+was gained in the end, whatever P is. So where a potential tells the rewards of steps it has not
+seen, the model's are its differences, and a regression of what is left.
+
+    P(s) = b's + sum_c sum_k w_ck exp(-|z_c - u_ck|^2 / 2),
+
+z_c two columns of the state in units of a few widths: distances and speeds are of two columns.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from nopg.data.dataset import Dataset
+from nopg.dynamics.compiled import filled_up
 from nopg.errors import ConfigError, warn
 from nopg.policies.arrays import Array
 
@@ -15,6 +30,13 @@ RewardFunction = Callable[[Tensor, Tensor, Tensor], Tensor]
 """r(s, a, s') of m steps, (m,), from (m, d_o), (m, d_a) and (m, d_o) in float64."""
 NOTE = "Rewards are those of the function given to `learn`, not the logged ones."
 DIFFERS = 1e-3  # share of the range of rewards from which a function differs from them
+WIDTHS = (4.0, 1.0, 0.5)  # of kernels, in deviations of the data
+N_KERNELS, N_EACH = 900, 60  # of all, and of each pair of columns and width at most
+N_FIRST, N_ROWS = 2_000, 20_000  # steps that it is tried with, and fitted to
+N_BLOCKS, HELD_OUT = 20, 5  # parts of the log, and of how many parts one is held out
+RIDGES = (1e-1, 1e-2, 1e-3, 1e-4)
+MISSED = 0.3  # of the mean deviation of held-out rewards, by how much it may miss them
+AT_ONCE = 2_048  # states
 
 
 class KnownReward(NamedTuple):
@@ -110,3 +132,106 @@ def _checked(function: Any, rows: list[Tensor]) -> Array:
             "follow it; smooth its jumps if you can."
         )
     return rewards
+
+
+@dataclass(frozen=True)
+class Potential:
+    """Of states: a linear function and kernels of pairs of columns."""
+
+    linear: Array  # b, (d_s,)
+    columns: NDArray[np.int64]  # of each pair, (c, 2)
+    factors: Array  # one over the width of these, (c, 2)
+    points: Array  # u, (c, 2, m)
+    weights: Array  # w, (c, m)
+
+    @classmethod
+    def fit(cls, columns: Sequence[Array], generator: np.random.Generator) -> "Potential | None":
+        """From steps of a log, in its order; None if rewards are no differences of one.
+
+        `columns` are states, actions, rewards and next states.
+        """
+        states, actions, rewards, next_states = columns
+        spread = states.std(axis=0)
+        unit = np.where(spread > 1e-12, spread, 1.0)
+        moving = np.flatnonzero((spread > 1e-12) & (next_states != states).any(axis=0)).tolist()
+        pairs = np.array(list(combinations(moving, 2)) * len(WIDTHS), dtype=np.int64)
+        n_each = min(N_EACH, N_KERNELS // max(len(pairs), 1), len(states) // 2)
+        if not len(pairs) or n_each < 2 or rewards.std() == 0.0:
+            return None
+        factors = 1.0 / (unit[pairs] * np.repeat(WIDTHS, len(pairs) // len(WIDTHS))[:, None])
+        order = generator.permutation(len(states))
+        for n_rows, most in ((N_FIRST, 2.0 * MISSED), (N_ROWS, MISSED)):
+            rows = np.sort(order[:n_rows])
+            s, a, after, paid = (x[rows] for x in (states, actions, next_states, rewards))
+            chosen = np.stack([generator.choice(len(s), n_each, replace=False) for _ in pairs])
+            points = s[chosen[..., None], pairs[:, None]].swapaxes(1, 2) * factors[..., None]
+            plain = cls(np.zeros(len(spread)), pairs, factors, points, np.zeros(points.shape[::2]))
+            # Whitened kernels: their weights have a prior of one deviation.
+            between = np.square(points[..., None] - points[:, :, None]).sum(axis=1)
+            inner = np.linalg.cholesky(np.exp(-0.5 * between) + 1e-6 * np.eye(n_each))
+            roots = np.linalg.inv(inner).swapaxes(1, 2)
+            here, there = (np.hstack([plain._white(x, roots), x / unit]) for x in (s, after))
+            done = [np.ones((len(a), 1)), a, a**2, a**3, np.abs(a)]
+            is_held = np.arange(len(s)) * N_BLOCKS // len(s) % HELD_OUT == HELD_OUT // 2
+            usual = np.abs(paid - np.median(paid))[is_held].mean()
+            missed, found = _fitted(np.hstack([there - here, *done]), paid, is_held)
+            # A state itself may tell as much: a cost, or a distance.
+            others = [_fitted(np.hstack([x, *done]), paid, is_held)[0] for x in (here, there)]
+            if missed > most * min(usual, *others):
+                return None
+        k = points[:, 0].size
+        weights = np.einsum("ckl,cl->ck", roots, found[:k].reshape(len(pairs), -1))
+        return cls(found[k : k + len(unit)] / unit, pairs, factors, points, weights)
+
+    def __call__(self, states: Array) -> Array:
+        """P, (m,)."""
+        parts = [states[i : i + AT_ONCE] for i in range(0, len(states), AT_ONCE)]
+        found = [np.einsum("mck,ck->m", self._kernels(part), self.weights) for part in parts]
+        return np.asarray(states @ self.linear + np.concatenate([np.zeros(0), *found]))
+
+    def gained(self, states: Any, next_states: Any) -> Array:
+        """P(s') - P(s) of arrays or tensors, (m,)."""
+        return self(np.asarray(next_states)) - self(np.asarray(states))
+
+    def slopes(self, at: Tensor) -> Tensor:
+        """By each column of some states, (m, d_s)."""
+        states = at.numpy()
+        found = np.tile(self.linear, (len(states), 1))
+        shares = self._kernels(states) * self.weights  # (m, c, k)
+        here = states[:, self.columns] * self.factors
+        toward = np.einsum("mck,cik->mci", shares, self.points) - shares.sum(2)[..., None] * here
+        for side in (0, 1):
+            np.add.at(found.T, self.columns[:, side], (toward * self.factors)[..., side].T)
+        return torch.from_numpy(found)
+
+    def compiled_fields(self) -> dict[str, Any]:
+        """As `rollout.c` takes it; what is filled up has no weight."""
+        points, weights = filled_up(self.points), filled_up(self.weights)
+        sizes = {"n_pairs": len(points), "n_each": points.shape[2], "pairs": self.columns}
+        sizes |= {"pair_factors": self.factors, "pair_points": points, "pair_weights": weights}
+        offsets = -0.5 * np.square(points).sum(axis=1)
+        return sizes | {"pair_offsets": offsets, "pair_linear": self.linear}
+
+    def _white(self, states: Array, roots: Array) -> Array:
+        """Combinations of the kernels of each pair, (m, c k)."""
+        found = np.einsum("mck,ckl->mcl", self._kernels(states), roots, optimize=True)
+        return np.asarray(found.reshape(len(states), -1))
+
+    def _kernels(self, states: Array) -> Array:
+        """(m, c, k)."""
+        at = states[:, self.columns] * self.factors  # (m, c, 2)
+        away = at[..., None] - self.points
+        return np.asarray(np.exp(-0.5 * np.square(away).sum(axis=2)))
+
+
+def _fitted(design: Array, paid: Array, is_held: NDArray[np.bool_]) -> tuple[float, Array]:
+    """Mean error of rewards held out with the best ridge, and coefficients of all rows with it."""
+    both = np.column_stack([design, paid])
+    part, rest = (design[rows].T @ both[rows] for rows in (~is_held, is_held))
+
+    def solved(normal: Array, ridge: float) -> Array:
+        penalty = np.diag(np.full(len(normal), ridge))
+        return np.asarray(np.linalg.solve(normal[:, :-1] + penalty, normal[:, -1]))
+
+    errors = [np.abs(paid - design @ solved(part, ridge))[is_held].mean() for ridge in RIDGES]
+    return min(errors), solved(part + rest, RIDGES[int(np.argmin(errors))])

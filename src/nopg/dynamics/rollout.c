@@ -76,6 +76,13 @@ typedef struct {
   const double *end_offsets; /* (n_points) */
   const double *ended, *end_rewards;
   int64_t n_ending; /* the first so many, a multiple of LANES, are all ends among them */
+  /* Potential: kernels of n_pairs pairs of columns, n_each, a multiple of LANES; 0 for none. */
+  int64_t n_pairs, n_each;
+  const int64_t *pairs;       /* (n_pairs, 2) */
+  const double *pair_factors; /* (n_pairs, 2) */
+  const double *pair_points;  /* (n_pairs, 2, n_each) */
+  const double *pair_offsets, *pair_weights; /* (n_pairs, n_each) */
+  const double *pair_linear;                 /* (d_s) */
 } Model;
 
 typedef struct {
@@ -731,6 +738,37 @@ static double terminate(const Model *m, const double *state, double *scores, int
   return most;
 }
 
+/* The potential of a state, and its slope unless that is null. */
+static double potential(const Model *m, const double *state, double *slope) {
+  double found = 0.0;
+  for (int64_t i = 0; i < m->d_s; i++) {
+    found += m->pair_linear[i] * state[i];
+    if (slope) slope[i] = m->pair_linear[i];
+  }
+  for (int64_t c = 0; c < m->n_pairs; c++) {
+    const int64_t *at = m->pairs + 2 * c, n = m->n_each;
+    const double *factor = m->pair_factors + 2 * c, *points = m->pair_points + 2 * c * n;
+    double x = state[at[0]] * factor[0], y = state[at[1]] * factor[1];
+    vec total = {0}, by_x = {0}, by_y = {0};
+    for (int64_t j = 0; j < n; j += LANES) {
+      vec u = load(points + j), v = load(points + n + j), w = load(m->pair_weights + c * n + j);
+      vec e = plus(load(m->pair_offsets + c * n + j), -0.5 * (x * x + y * y));
+      e = exp_of(plus_times(plus_times(e, x, u), y, v));
+      EACH e.of[p] *= w.of[p];
+      EACH total.of[p] += e.of[p];
+      if (!slope) continue;
+      EACH by_x.of[p] = plus_product(by_x.of[p], e.of[p], u.of[p]);
+      EACH by_y.of[p] = plus_product(by_y.of[p], e.of[p], v.of[p]);
+    }
+    double whole = sum(total);
+    found += whole;
+    if (!slope) continue;
+    slope[at[0]] += (sum(by_x) - whole * x) * factor[0];
+    slope[at[1]] += (sum(by_y) - whole * y) * factor[1];
+  }
+  return found;
+}
+
 static void feed_back(const Model *m, const Policies *a, int64_t row, const double *state,
                       double *action) {
   const double *around = a->around + row * m->d_s;
@@ -757,6 +795,9 @@ int nopg_rollout(const Model *m, const Policies *a, int64_t first, int64_t last,
   int64_t per_draw = n_paths / m->n_draws, beside = m->n_ending;
   for (; first < last; first += IN_STEP) {
     int64_t count = last - first < IN_STEP ? last - first : IN_STEP, draw[IN_STEP];
+    double before[IN_STEP];
+    for (int64_t k = 0; m->n_pairs && k < count; k++)
+      before[k] = potential(m, states + (first + k) * m->d_s, NULL);
     for (int64_t k = 0; k < filled(count); k++)
       draw[k] = (first + (k < count ? k : 0)) / per_draw;
     for (int64_t t = 0; t < n_steps; t++) {
@@ -786,7 +827,13 @@ int nopg_rollout(const Model *m, const Policies *a, int64_t first, int64_t last,
           there[m->d_p + i] = i < m->n_changes ? there[i] - past : past;
         }
         left[row] = project(m, there, after);
-        double reward = fmin(fmax(out[m->d_p], m->reward_low), m->reward_high);
+        double reward = out[m->d_p];
+        if (m->n_pairs) {
+          double now = potential(m, after, NULL);
+          reward += now - before[k];
+          before[k] = now;
+        }
+        reward = fmin(fmax(reward, m->reward_low), m->reward_high);
         continuing[row] = rewards[row] = reward;
         terminated[row] = 0.0;
         if (m->n_points) {
@@ -962,14 +1009,15 @@ int nopg_backward(const Model *m, int64_t first, int64_t last, int64_t n_paths,
                   const double *continuing, double *gradients) {
   int64_t d_s = m->d_s, d_a = m->d_a, width = m->d_z + m->q + m->d_s, most = 0;
   for (int64_t c = 0; c < m->n_curved; c++) most = m->count[c] > most ? m->count[c] : most;
-  int64_t size = (6 * IN_STEP + 3) * width + m->n_points + most * TOGETHER;
+  int64_t size = (8 * IN_STEP + 3) * width + m->n_points + most * TOGETHER;
   double *memory = calloc(size, sizeof(double));
   if (!memory) return 1;
   double *inputs = memory, *gs = inputs + IN_STEP * width, *slopes = gs + IN_STEP * width;
   double *z = slopes + IN_STEP * width, *scaled = z + IN_STEP * width;
   double *adjoints = scaled + IN_STEP * width, *after = adjoints + IN_STEP * width;
   double *ending = after + width, *final = ending + width, *scores = final + width;
-  double *kept = scores + m->n_points;
+  double *later = scores + m->n_points, *here = later + IN_STEP * width;
+  double *kept = here + IN_STEP * width;
   for (; first < last; first += IN_STEP) {
     int64_t count = last - first < IN_STEP ? last - first : IN_STEP;
     double values[IN_STEP] = {0}, expected[IN_STEP];
@@ -989,12 +1037,23 @@ int nopg_backward(const Model *m, int64_t first, int64_t last, int64_t n_paths,
           double ahead = stays * (1.0 - out) * adjoint[i] - expected[k] * ending[i];
           g[i] = gamma * ahead + final[i] - continuing[row] * ending[i];
         }
+        double reward = continuing[row];
+        double counts = reward > m->reward_low && reward < m->reward_high ? stays : 0.0;
+        if (m->n_pairs) { /* what follows now came before in the step after it */
+          if (t == n_steps - 1) potential(m, following + row * d_s, later + k * width);
+          potential(m, states + row * d_s, here + k * width);
+          for (int64_t i = 0; i < d_s; i++) g[i] += counts * later[k * width + i];
+        }
         project_backward(m, there, after, g);
         for (int64_t i = 0; out > 0.0 && i < d_s; i++) {
           double unit, leaving = beyond(m, i, there[i], &unit) * unit * (1.0 - out);
           g[i] += gamma * stays * (worst - value) * leaving;
         }
         for (int64_t i = 0; i < m->d_z; i++) slope[i] = 0.0;
+        for (int64_t i = 0; m->n_pairs && i < d_s; i++) {
+          slope[i] = -counts * here[k * width + i];
+          later[k * width + i] = here[k * width + i];
+        }
         for (int64_t i = 0; i < m->n_copied; i++) {
           double past = g[m->d_p + i];
           if (i < m->n_changes) g[i] += past;
@@ -1002,8 +1061,7 @@ int nopg_backward(const Model *m, int64_t first, int64_t last, int64_t n_paths,
         }
         for (int64_t i = 0; i < m->d_p; i++) slope[i] += g[i];
         if (draws && m->log_std) disturb_backward(m, input, draws + row * d_s, g, slope);
-        double reward = continuing[row];
-        g[m->d_p] = reward > m->reward_low && reward < m->reward_high ? stays : 0.0;
+        g[m->d_p] = counts;
       }
       predict_backward(m, count, width, inputs, gs, slopes, z, scaled, kept);
       for (int64_t k = 0; k < count; k++) {

@@ -10,6 +10,9 @@ from torch import Tensor
 MAX_POINTS = 1024  # next states that the probability of a termination rests on
 MANY = 3  # ends beyond all other states that make a limit
 SHARPER = 4.0  # how much narrower a kernel is made, to see its blur
+LEAST = 10  # ends beyond no limit from which on columns have widths of their own
+LOG_WIDTHS = (-4.0, 4.0)  # of the kernel along a column, in deviations of the data
+N_SEARCHED, PRIOR = 30, 1e-3  # steps of a search for widths, and its prior
 BORDER = 6.0  # kernel widths from a limit, within which states are mirrored at it
 
 
@@ -24,6 +27,7 @@ class TerminationModel:
     width: float  # of the kernel, in these units
     # Points, ends and rewards beyond limits that too few ends were seen at to be believed.
     suggested: tuple[Tensor, Tensor, Tensor]
+    log_counts: Tensor | None = None  # of the rows that each point stands for, (m,); None for one
 
     @classmethod
     def fit(
@@ -32,23 +36,39 @@ class TerminationModel:
         rewards: Tensor,
         terminations: Tensor,
         generator: np.random.Generator,
+        like: Self | None = None,
+        *,
+        has_impacts: bool = False,
     ) -> Self | None:
-        """From n transitions; None if nothing terminated."""
+        """From n transitions; None if nothing terminated. Columns count as they do in `like`."""
         is_terminal = terminations.to(torch.bool)
         if not bool(is_terminal.any()):
             return None
         unit = next_states.std(dim=0, correction=0)
         unit = torch.where(unit > 1e-12, unit, torch.ones_like(unit))
-        order = torch.as_tensor(generator.permutation(len(next_states)))
-        order = _informative(next_states[order] / unit, is_terminal[order], order)
+        drawn = torch.as_tensor(generator.permutation(len(next_states)))
+        order, log_counts = _informative(next_states[drawn] / unit, is_terminal[drawn], drawn)
         points, ended = next_states[order] / unit, is_terminal[order].to(rewards)
         paid = ended * rewards[order]
         near = torch.cdist(points[-500:], points).topk(min(3, len(points)), largest=False)
         width = float(near.values[:, -1].median()) + 1e-6
-        seen = (points, ended, paid)
-        rest = (next_states[~is_terminal] / unit, BORDER * width)
-        points, ended, paid = _mirrored(*seen, *rest, MANY)
-        return cls(points, ended, paid, unit, width, _mirrored(*seen, *rest, 1))
+        every = next_states[~is_terminal] / unit
+        crossed = [beyond for *_, beyond in _limits(points, ended > 0.0, every, MANY)]
+        is_told = sum(crossed, torch.zeros(len(points), dtype=torch.bool))
+        if not has_impacts or int(ended.sum()) - int(is_told.sum()) < LEAST:
+            seen, rest = (points, ended, paid), (every, BORDER * width)
+            points, ended, paid = _mirrored(*seen, *rest, MANY)
+            return cls(points, ended, paid, unit, width, _mirrored(*seen, *rest, 1))
+        # Impacts are no limits of a column, and where they may come others have passed by.
+        if like is None or like.log_counts is None:
+            episodes = is_terminal.cumsum(0) - is_terminal.long()  # each with its end
+            unit = unit * _widths(points, ended, log_counts, episodes[order])
+        else:
+            unit = like.unit
+        order, log_counts = _informative(next_states[drawn] / unit, is_terminal[drawn], drawn)
+        points, ended = next_states[order] / unit, is_terminal[order].to(rewards)
+        seen = (points, ended, ended * rewards[order])
+        return cls(*seen, unit, 1.0, seen, log_counts)
 
     def sharper(self) -> Self:
         """Another that the data allow: less blur, and limits where a single end suggests them."""
@@ -59,7 +79,8 @@ class TerminationModel:
     def gradients(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """Of the probability and what an end pays: covariances under the weights, (m, d_s) each."""
         distance = torch.cdist(states / self.unit, self.points) / self.width
-        weights, found = torch.softmax(-0.5 * distance.square(), dim=1), []
+        scores = -0.5 * distance.square() + (0.0 if self.log_counts is None else self.log_counts)
+        weights, found = torch.softmax(scores, dim=1), []
         for values in (self.is_terminal, self.rewards):
             share = weights * (values - (weights @ values)[:, None])
             found.append((share @ self.points) / (self.width**2 * self.unit))
@@ -94,14 +115,7 @@ def _mirrored(
     # not end is asked, not only those among the points. Each limit has on either side
     # points, whether they end an episode, and what it pays to end there.
     is_end, found = ended > 0.0, [(points, ended, paid)]
-    outer: list[tuple[int, float, Tensor, Tensor]] = []
-    for j in range(points.shape[1] if len(every) else 0):
-        for sign in (1.0, -1.0):
-            side, far = sign * points[:, j], (sign * every[:, j]).max()
-            crossed = is_end & (side > far)
-            if int(crossed.sum()) >= many:
-                limit = 0.5 * (far + side[crossed].min())
-                outer.append((j, sign, limit, crossed))
+    outer = _limits(points, is_end, every, many)
     is_beyond = sum(crossed.long() for *_, crossed in outer)
     for j, sign, limit, crossed in outer:
         depth = sign * points[:, j] - limit
@@ -115,11 +129,51 @@ def _mirrored(
     return points, ended, paid
 
 
-def _informative(points: Tensor, is_terminal: Tensor, names: Tensor) -> Tensor:
-    """Names of at most `MAX_POINTS`: terminal ones, those next to them, and others."""
+def _limits(
+    points: Tensor, is_end: Tensor, every: Tensor, many: int
+) -> list[tuple[int, float, Tensor, Tensor]]:
+    """Column, side and place of each limit, and which ends are beyond it."""
+    found = []
+    for j in range(points.shape[1] if len(every) else 0):
+        for sign in (1.0, -1.0):
+            side, far = sign * points[:, j], (sign * every[:, j]).max()
+            crossed = is_end & (side > far)
+            if int(crossed.sum()) >= many:
+                found.append((j, sign, 0.5 * (far + side[crossed].min()), crossed))
+    return found
+
+
+def _widths(points: Tensor, ended: Tensor, log_counts: Tensor, episodes: Tensor) -> Tensor:
+    """Kernel widths by column with which episodes tell best where others end, (d_s,)."""
+    is_same = episodes[:, None] == episodes
+    log_widths = torch.zeros(points.shape[1]).to(points).requires_grad_()
+    search = torch.optim.LBFGS([log_widths], max_iter=N_SEARCHED, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        search.zero_grad()
+        scaled = points / log_widths.exp()
+        scores = log_counts - 0.5 * torch.cdist(scaled, scaled).square()
+        shares = torch.softmax(scores.masked_fill(is_same, -1e9), dim=1) @ ended
+        chance = (1.0 - 2.0 * PRIOR) * shares + PRIOR
+        losses = -(ended * chance.log() + (1.0 - ended) * (1.0 - chance).log())
+        found = (log_counts.exp() * losses).sum() / ended.sum()
+        # Columns that say nothing are left about as wide as the data.
+        found = found + PRIOR * log_widths.square().sum()
+        found.backward()  # type: ignore[no-untyped-call]
+        return found
+
+    search.step(loss)  # type: ignore[no-untyped-call]
+    return log_widths.detach().nan_to_num(0.0).clamp(*LOG_WIDTHS).exp()
+
+
+def _informative(points: Tensor, is_terminal: Tensor, names: Tensor) -> tuple[Tensor, Tensor]:
+    """Names of at most `MAX_POINTS`: terminal ones, those next to them, and others.
+
+    And the logarithm of how many rows each stands for.
+    """
     # At the border of terminal states the probability changes, so it is kept dense.
     if len(points) <= MAX_POINTS:
-        return names
+        return names, torch.zeros(len(points)).to(points)
     terminal = torch.nonzero(is_terminal)[: MAX_POINTS // 3, 0]
     others = torch.nonzero(~is_terminal)[:, 0]
     n_others = min(MAX_POINTS - len(terminal), len(others))
@@ -127,4 +181,10 @@ def _informative(points: Tensor, is_terminal: Tensor, names: Tensor) -> Tensor:
     beside = others[distance.argsort(stable=True)[: n_others // 2]]
     is_left = torch.ones(len(points), dtype=torch.bool)
     is_left[beside] = False
-    return names[torch.cat([terminal, beside, others[is_left[others]][: n_others - len(beside)]])]
+    left = others[is_left[others]]
+    far = left[: n_others - len(beside)]
+    chosen = torch.cat([terminal, beside, far])
+    counts = torch.ones(len(chosen)).to(points)
+    counts[: len(terminal)] = int(is_terminal.sum()) / len(terminal)
+    counts[len(chosen) - len(far) :] = len(left) / max(len(far), 1)
+    return names[chosen], counts.log()

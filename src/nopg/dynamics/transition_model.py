@@ -25,10 +25,12 @@ from nopg.dynamics.compiled import (
 from nopg.dynamics.gaussian_process import GaussianProcess
 from nopg.dynamics.hyperparameters import FREE, Angle, HyperparameterLimits, telling_angles
 from nopg.dynamics.noise import N_ROWS, ProcessNoise
-from nopg.dynamics.rewards import KnownReward
+from nopg.dynamics.rewards import KnownReward, Potential
 from nopg.dynamics.stiction import Stiction
 from nopg.dynamics.terminations import TerminationModel, continuing_rewards
 from nopg.policies.arrays import Array
+
+IMPACT = 4.0  # usual steps off a prediction, from which on an episode ended in an impact
 
 T = TypeVar("T", Tensor, NDArray[np.float64])
 
@@ -82,6 +84,7 @@ class TransitionModel:
     history: HistoryLayout | None = None  # past columns: they need no regression
     known_reward: KnownReward | None = None  # None if it is regressed
     stiction: Stiction | None = None  # None if the mean moves everywhere
+    potential: Potential | None = None  # None if rewards are regressed as they are
 
     @classmethod
     def fit(
@@ -99,6 +102,7 @@ class TransitionModel:
         history: HistoryLayout | None = None,
         known_reward: KnownReward | None = None,
         angles: tuple[Angle, ...] | None = None,
+        potential: Potential | None = None,
     ) -> "TransitionModel":
         """Learn from n transitions, all float64; labels as one-hot actions.
 
@@ -112,7 +116,6 @@ class TransitionModel:
         continuing = continuing_rewards(inputs, rewards, terminations)
         if known_reward is not None:  # nothing is left to regress
             continuing = torch.zeros_like(rewards)
-        targets = torch.cat([(next_states - states)[:, :n_present], continuing[:, None]], dim=1)
         if like is None:
             bounds, is_saturated = StateBounds.of(states, actions, next_states, n_present)
             seen = (float(rewards.min()), float(rewards.max()))
@@ -120,6 +123,15 @@ class TransitionModel:
         else:
             bounds, seen, believed = like.bounds, like.rewards, like.reward_bounds
             is_saturated = bounds.are_left_out(next_states)
+        potential = potential if like is None else like.potential
+        if like is None and potential is None and known_reward is None and history is None:
+            is_left = is_saturated | bounds.are_switched(states) | terminations.bool()
+            rows = [x[~is_left].numpy() for x in (states, actions, rewards, next_states)]
+            potential = Potential.fit(rows, np.random.default_rng(0))
+        if potential is not None:
+            left = rewards - torch.from_numpy(potential.gained(states, next_states))
+            continuing = continuing_rewards(inputs, left, terminations)
+        targets = torch.cat([(next_states - states)[:, :n_present], continuing[:, None]], dim=1)
         # What is paid where motion is stopped is learned as all rewards are; but where a switch is
         # on, as where legs touch the ground, another law holds, and says nothing about this one.
         inside = ~(bounds.are_beyond(next_states) | bounds.are_switched(states))
@@ -145,13 +157,16 @@ class TransitionModel:
             x, y = x[::every], y[::every]
             errors = process.noise_errors(x, y)[:, :n_present]
             noise = ProcessNoise.fit(x, errors, y[:, :n_present].std(dim=0, correction=0))
-        found = cls(process, bounds, seen, believed, None, noise, history, known_reward)
-        ends = (found._followed(states, actions, next_states), rewards, terminations)
-        found = replace(found, termination=TerminationModel.fit(*ends, generator))
+        given = (process, bounds, seen, believed, None, noise, history, known_reward)
+        found = cls(*given, potential=potential)
+        columns = (states, actions, rewards, next_states, terminations)
+        ends = (found._followed(columns), rewards, terminations)
+        before = None if like is None else like.termination
+        model = TerminationModel.fit(*ends, generator, before, has_impacts=bounds.has_switches)
+        found = replace(found, termination=model)
         if like is None or like.stiction is None:
             return found
-        columns = (states, actions, rewards, next_states)
-        return replace(found, stiction=Stiction.of(columns, n_present, like.stiction.size))
+        return replace(found, stiction=Stiction.of(columns[:4], n_present, like.stiction.size))
 
     @property
     def reward_limits(self) -> tuple[float, float]:
@@ -209,6 +224,10 @@ class TransitionModel:
                 step.next_states[is_open, :d_s]
             )
             final = final - step.continuing_rewards[:, None] * ending
+        if self.potential is not None:
+            counts = (is_moved * (1.0 - step.terminated))[:, None]
+            rewards[:, :d_s] -= counts * self.potential.slopes(states)
+            final = final + counts * self.potential.slopes(step.next_states)
         if self.known_reward is not None:
             rewards, final = self.known_reward.gradients(states, actions, step.next_states)
         return StepJacobians(reached, projection, rewards, final, ending, leaving)
@@ -224,29 +243,36 @@ class TransitionModel:
         targets, inputs = self.targets(columns), torch.cat([states, actions], dim=1)
         d_s = targets.shape[1] - 1  # of the present
         if self.known_reward is None:
-            targets[:, d_s] = continuing_rewards(inputs, rewards, ended)
+            targets[:, d_s] = continuing_rewards(inputs, targets[:, d_s], ended)
         keeps = [torch.from_numpy(parts != name) for name in np.unique(parts)]
         inside = ~(self.bounds.are_beyond(following) | self.bounds.are_switched(states))
         free = ~self.bounds.are_left_out(following)[inside]
         processes = self.process.without_each(
             inputs[inside], targets[inside], [keep[inside] for keep in keeps], [d_s], free
         )
-        found, reached = [], self._followed(states, actions, following)
+        found, reached = [], self._followed(columns)
         for keep, process in zip(keeps, processes, strict=True):
             seen = (reached[keep], rewards[keep], ended[keep])
             # Where a task ends is known even if it was seen to end only once.
-            ends = TerminationModel.fit(*seen, np.random.default_rng(0)) or self.termination
+            rest = (np.random.default_rng(0), self.termination)
+            ends = TerminationModel.fit(*seen, *rest, has_impacts=self.bounds.has_switches)
+            ends = ends or self.termination
             found.append(replace(self, process=process, termination=ends))
         return found
 
-    def _followed(self, states: Tensor, actions: Tensor, next_states: Tensor) -> Tensor:
+    def _followed(self, columns: Sequence[Tensor]) -> Tensor:
         """Next states of a log, of impacts where free motion alone would have led, (n, d)."""
         # The model knows nothing else: it never is where an impact has ended an episode.
-        is_on = self.bounds.are_switched(states) | self.bounds.are_switched(next_states)
+        states, actions, _, next_states, terminations = columns
         found = next_states.clone()
-        if bool(is_on.any()):
-            before = self.bounds.switched_off(states[is_on])
-            found[is_on] = self.step(before, actions[is_on]).next_states
+        if self.bounds.has_switches:
+            is_on = self.bounds.are_switched(states) | self.bounds.are_switched(next_states)
+            asked = torch.nonzero(is_on | terminations.bool())[:, 0]
+            free = self.step(self.bounds.switched_off(states[asked]), actions[asked]).next_states
+            # Some impacts come before any switch.
+            jump = (next_states[asked] - free).abs() > IMPACT * self.bounds.typical_step
+            is_hit = is_on[asked] | jump.any(dim=1)
+            found[asked[is_hit]] = free[is_hit]
         return found[:, : self.process.linear.shape[1] - 1]
 
     def targets(self, columns: Sequence[Tensor]) -> Tensor:
@@ -257,6 +283,8 @@ class TransitionModel:
         states, _, rewards, following = columns[:4]
         if self.known_reward is not None:
             rewards = torch.zeros_like(rewards)
+        if self.potential is not None:
+            rewards = rewards - torch.from_numpy(self.potential.gained(states, following))
         d = self.process.linear.shape[1] - 1  # of the present
         return torch.cat([(following - states)[:, :d], rewards[:, None]], dim=1)
 
@@ -321,7 +349,10 @@ class ArrayTransitionModel:
         after, out = self._projected(reached)
         if (known := self._model.known_reward) is None:
             low, high = self._model.reward_bounds
-            rewards = np.minimum(np.maximum(predicted[:, d_s], low), high)
+            rewards = predicted[:, d_s]
+            if (potential := self._model.potential) is not None:
+                rewards = rewards + potential.gained(states, after)
+            rewards = np.minimum(np.maximum(rewards, low), high)
         else:
             rewards = known.of_arrays(states, actions, after)
         if self._termination is None:
@@ -371,6 +402,8 @@ class ArrayTransitionModel:
         fields |= {"reward_low": model.reward_bounds.low, "reward_high": model.reward_bounds.high}
         if self._termination is not None:
             fields |= self._termination.compiled_fields()
+        if model.potential is not None:
+            fields |= model.potential.compiled_fields()
         return CompiledModel(**fields)
 
     def _projected(self, reached: Array) -> tuple[Array, Array]:
@@ -454,6 +487,8 @@ class _ArrayTermination:
         self._exponent = np.empty((d + 1, len(points)))
         self._exponent[:d] = scaled.T
         self._exponent[d] = -0.5 * (scaled * scaled).sum(axis=1)
+        if model.log_counts is not None:
+            self._exponent[d] += model.log_counts.numpy()
         self._values = np.stack([model.is_terminal.numpy(), model.rewards.numpy()], axis=1)
 
     def compiled_fields(self) -> dict[str, Any]:

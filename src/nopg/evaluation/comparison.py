@@ -55,8 +55,7 @@ def compared_with_actor(
     def compared(ours: Returns, theirs: Returns, unknown: str = "") -> Comparison:
         values = (float(ours.runs.mean()), float(theirs.runs.mean()))
         difference, spread = mean_and_spread(difference_of_returns(ours, theirs), evaluator.scale)
-        rest = (values, against, theirs.runs.mean(axis=1), unknown)
-        return _found(difference, spread, level, *rest)
+        return _found(difference, spread, level, values, against, theirs.runs.mean(axis=1), unknown)
 
     worst, (_, best) = evaluator.least_reward, evaluator.models[0].reward_limits
     unknown = difference_of_returns(ours, theirs).reason(level)

@@ -12,14 +12,6 @@ from torch import Tensor
 from nopg.errors import ConfigError
 from nopg.policies.arrays import Array
 
-BIAS = 0.5
-"""Standard deviation of what smoothing still hides, as a share of what other rows show
-of it: they remove a part of the bias, and agree with the plain rows on the rest."""
-
-ALL_OF_THEM = 1.21
-"""What a sum of squares without the largest of ten is multiplied by, in its root, to be
-that of all of them if they are normal."""
-
 
 @dataclass(frozen=True)
 class Estimate:
@@ -58,10 +50,9 @@ class Estimate:
 
     def single(self) -> Self:
         """The same with numbers in place of arrays of one entry."""
-        names = ("value", "low", "high", "noise", "model")
+        found = {name: getattr(self, name) for name in ("value", "low", "high", "noise", "model")}
         numbers: dict[str, Any] = {
-            name: None if found is None else float(np.ravel(found)[0])
-            for name, found in ((name, getattr(self, name)) for name in names)
+            name: float(np.ravel(x)[0]) for name, x in found.items() if x is not None
         }
         return replace(self, **numbers)
 
@@ -116,7 +107,9 @@ class Answers(NamedTuple):
         z = NormalDist().inv_cdf(0.5 + 0.5 * level)
         every = torch.stack([self.value, *self.others])  # (1 + others, m)
         low, high = every.amin(dim=0), every.amax(dim=0)
-        pad = z * (self.replicas.var(dim=1) + (BIAS * (high - low)).square()).sqrt()
+        # Other rows remove a part of the bias, and agree with the plain rows on the rest: of what
+        # they show of it, half is the standard deviation of what smoothing still hides.
+        pad = z * (self.replicas.var(dim=1) + (0.5 * (high - low)).square()).sqrt()
         worst, best = self.possible
         low = low - pad - self.unknown * (self.value - worst).clamp(min=0.0)
         high = high + pad + self.unknown * (best - self.value).clamp(min=0.0)
@@ -200,7 +193,8 @@ def jackknife_std(answers: Array) -> Array:
     are not what these data make of one.
     """
     others = np.sort(np.square(answers - np.median(answers, axis=0)), axis=0)[:-1]
-    return np.asarray(ALL_OF_THEM * np.sqrt(others.sum(axis=0)))
+    # If they are normal, the root over all of ten is 1.21 times that without the largest.
+    return np.asarray(1.21 * np.sqrt(others.sum(axis=0)))
 
 
 def require_level(level: float) -> float:

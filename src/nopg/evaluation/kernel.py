@@ -33,7 +33,6 @@ from nopg.randomness import Seed
 
 FINAL_RTOL = 1e-6  # relative residual of the solve behind every answer
 N_PATHS = 32  # paths drawn at least, from all initial states together
-ENTRY_RTOL = 1e-4  # the same for probabilities of entering a region
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +93,7 @@ class KernelEvaluator:
         if problem.config.rows != MATCHED or not is_plain:
             return None
         initial = problem.initial_rows.queries.double().cpu()
-        h, gamma = problem.bandwidths, problem.config.gamma
-        paths = MeanPaths.through(self.data, h, gamma, self.seed)
+        paths = MeanPaths.through(self.data, problem.bandwidths, problem.config.gamma, self.seed)
         starts = initial.repeat(-(-N_PATHS // len(initial)), 1)
         return float(paths.returns([self.policy], starts, self.seed.numpy("paths")).mean())
 
@@ -223,7 +221,7 @@ def entry_from_starts(
 
     if horizon is None:
         gain = problem.config.gamma
-        h = solve_columns(lambda x: x - gain * step(x), entered, entered.clone(), rtol=ENTRY_RTOL)
+        h = solve_columns(lambda x: x - gain * step(x), entered, entered.clone(), rtol=1e-4)
     else:
         h, gain = entered, 1.0
         for _ in range(horizon - 1):

@@ -85,15 +85,13 @@ def replica_weights(data: Dataset, samples: Samples, generator: np.random.Genera
     """Weights of each sample in each replica, in the order of `samples`, (n, b)."""
     # With one episode alone the spread between episodes cannot be had: samples are weighted in its
     # place, and a warning says so.
-    n = len(data)
-    units = np.arange(n) if data.episodes is None else data.episodes
     if data.n_episodes == 1:
         warn(
             "Intervals over episodes need two or more, these data have one; its "
             "samples are resampled instead, so the interval cannot tell how much "
             "another run would have differed."
         )
-        units = np.arange(n)
+    units = np.arange(len(data)) if data.episodes is None or data.n_episodes == 1 else data.episodes
     _, numbers = np.unique(units, return_inverse=True)
     drawn = generator.exponential(size=(int(numbers.max()) + 1, N_REPLICAS))
     weights = torch.as_tensor(drawn[numbers]).to(samples.rewards)
@@ -112,12 +110,9 @@ def replica_values(solution: BellmanSolution, weights: Tensor) -> Tensor:
     """q_w = (I - gamma P_w)^-1 r of every replica, together, (n, b)."""
     problem, width = solution.estimator.problem, weights.shape[1]
     rows = weighted_product(solution.at_next.operator, weights)
-
-    def product(x: Tensor) -> Tensor:
-        return x - problem.config.gamma * solution.transition.averaged(rows(x))
-
+    gamma, averaged = problem.config.gamma, solution.transition.averaged
     r, first = (x[:, None].expand(-1, width) for x in (problem.samples.rewards, solution.q.value))
-    return solve_columns(product, r, first, rtol=RTOL)
+    return solve_columns(lambda x: x - gamma * averaged(rows(x)), r, first, rtol=RTOL)
 
 
 @dataclass(frozen=True)

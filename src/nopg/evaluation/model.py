@@ -50,9 +50,6 @@ N_DRAWS = 8  # models drawn from the posterior of each of the two
 FEW_STARTS, FEW_PATHS = 4, 2  # of rollouts in drawn models, and paths of each in noise
 MANY_STARTS = 500  # starts that a mean is taken over; of more it is that of a sample
 LITTLE = 5e-4  # standard error that does not matter, as a share of what returns can be
-UNSEEN_REWARD_STD = 0.5
-"""Standard deviation of a predicted reward beyond those seen, as a share of what it
-exceeds them by."""
 
 
 class Returns(NamedTuple):
@@ -275,11 +272,10 @@ class ModelEvaluator:
             return np.array(means).reshape(-1, len(states))
 
         limits, (model, _) = self.models[0].reward_limits, self._arrays
-        errors = np.zeros((2, len(states)))
-        exceeded, last = reward_beyond(model, actor, paths, limits, self.gamma, until)
-        if self.models[0].known_reward is None:  # a function is right beyond, too
-            errors[0] = UNSEEN_REWARD_STD * paths.means(exceeded)
-        errors[1] = paths.means(last)
+        beyond_and_late = reward_beyond(model, actor, paths, limits, self.gamma, until)
+        errors = np.array([paths.means(part) for part in beyond_and_late])
+        # Of what a regression exceeds the rewards seen by, half; a function is right there, too.
+        errors[0] = 0.5 * errors[0] if self.models[0].known_reward is None else 0.0
         without = self._as_of_all(earned_in_each(self._left_out))
         return paths.means(drawn - value), without, earned_in_each(self._gaps), errors
 
@@ -388,10 +384,7 @@ def _total(*errors: Array) -> Array:
 
 
 def unknown_reason(share: float, runaway: float, level: float) -> str:
-    """Why nothing is known of a return; none where its interval may be told.
-
-    Where a share of the discounted future is out of support, or some paths leave for good.
-    """
+    """Why nothing is known of a return; none where its interval may be told."""
     if share > 1.0 - level:
         return (
             f"{share:.0%} of what would be earned lies where the log has no data; record "

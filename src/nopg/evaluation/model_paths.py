@@ -28,9 +28,6 @@ from nopg.policies.arrays import Actor, Array
 
 N_PATHS, LEAST_PATHS = 256, 8  # noisy paths in all, and of each state at least
 NEGLIGIBLE = 1e-3  # weight gamma^T at which a rollout is cut off
-GUSTS_REACH = 0.5
-"""Ranges of the data beyond them that gusts may reach: the largest of a hundred normal draws is
-2.5 deviations out, that of 256 paths of some hundred steps 4.5."""
 SHORT = 0.05  # the same in drawn models, which show a spread and no value
 LEAST = 1e-9  # probability of running at which a rollout has ended
 SLACK = 0.1  # share of its time by which a rollout may be early or late
@@ -101,7 +98,9 @@ class NoisyPaths:
         """Whether no data tell of states, while they are out there or have run off, (t, B)."""
         if self.home is None:
             return np.zeros(reached.shape[:2])
-        return np.where(self.home.ranges_beyond(reached) <= GUSTS_REACH, 0.0, 1.0)  # NaN, too
+        # Gusts may reach half a range beyond the data: the largest of a hundred normal draws is
+        # 2.5 deviations out, that of 256 paths of some hundred steps 4.5.
+        return np.where(self.home.ranges_beyond(reached) <= 0.5, 0.0, 1.0)  # NaN, too
 
     def means(self, found: Array) -> Array:
         """Over the paths of each state, (..., m G) to (..., m)."""

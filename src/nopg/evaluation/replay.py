@@ -83,10 +83,9 @@ class Replay:
                     f"wide, most in {self.names[int(self.errors[i].argmax())]}."
                 )
             if self.holds_less_than(ENOUGH, i):
-                held = float(self.coverage[i].mean())
                 return (
-                    f"After {label} 90% bands hold {held:.0%} of what happened, least "
-                    f"in {self.names[int(self.coverage[i].argmin())]}."
+                    f"After {label} 90% bands hold {self.coverage[i].mean():.0%} of what happened, "
+                    f"least in {self.names[int(self.coverage[i].argmin())]}."
                 )
         return ""
 
@@ -101,11 +100,10 @@ class Replay:
             "  after       starts   held  scaled by   error  of simple guess  worst in",
         ]
         for i, label in enumerate(self.labels):
-            size = _size(self.errors[i])
-            column = self.names[int(self.errors[i].argmax())]
             lines.append(
                 f"  {label:<10} {self.n_starts[i]:7d} {self.coverage[i].mean():6.0%} "
-                f"{self.factors[i].mean():10.2f} {size:7.3f} {self.relative[i]:16.2f}  {column}"
+                f"{self.factors[i].mean():10.2f} {_size(self.errors[i]):7.3f} "
+                f"{self.relative[i]:16.2f}  {self.names[int(self.errors[i].argmax())]}"
             )
         if self.run_off:
             names = zip(self.names, self.worst_place, strict=True)
@@ -160,33 +158,28 @@ def _replay(
     kind: str, data: Dataset, n_rows: int, found: list[Predictions], scales: list[dict[str, Array]]
 ) -> Replay:
     """All parts together, the bands of each multiplied by its scales."""
-    labels = [label for label in (*STEPS, THE_END) if _all_of(found, label).size]
-    n_starts, n_apart, coverage, errors, relative = [], [], [], [], []
-    for label in labels:
-        missed, linear, still, _ = _all_of(found, label)
+    every, n_apart, coverage, relative = _all_of(found), [], [], []
+    for label, (missed, linear, still, _) in every.items():
         held = [
             one.horizons[label][3] <= factors.get(label, 1.0)
             for one, factors in zip(found, scales, strict=True)
             if label in one.horizons
         ]
         simple = max(min(_size(linear), _size(still)), NEGLIGIBLE)
-        n_starts.append(len(missed))
         n_apart.append(min(len(missed), max(1, n_rows // STEPS.get(label, 1))))
         coverage.append(np.concatenate(held).mean(axis=0))
-        errors.append(np.sqrt(np.square(missed).mean(axis=0)))
         relative.append(_size(missed) / simple)
-    factors = _factors(found)
     off = np.concatenate([one.off for one in found])
     starts = np.concatenate([one.starts for one in found])
     return Replay(
         kind=kind,
         names=tuple(data.observation_names[: starts.shape[1]]),
-        labels=tuple(labels),
-        n_starts=tuple(n_starts),
+        labels=tuple(every),
+        n_starts=tuple(part.shape[1] for part in every.values()),
         n_apart=tuple(n_apart),
-        factors=np.array([factors[label] for label in labels]),
+        factors=np.array([*_factors(found).values()]),
         coverage=np.array(coverage),
-        errors=np.array(errors),
+        errors=np.array([np.sqrt(np.square(part[0]).mean(axis=0)) for part in every.values()]),
         relative=np.array(relative),
         return_scale=float(_conformal(np.concatenate([f.returns for f in found]))[0]),
         run_off=float((off > 1.0).mean()),
@@ -194,16 +187,16 @@ def _replay(
     )
 
 
-def _all_of(found: list[Predictions], label: str) -> Array:
-    """What all parts have after so long, (4, n, d); empty if none of them has any."""
-    every = [one.horizons[label] for one in found if label in one.horizons]
-    return np.concatenate(every, axis=1) if every else np.empty(0)
+def _all_of(found: list[Predictions]) -> dict[str, Array]:
+    """What all parts have after so long, (4, n, d) each, where any of them has some."""
+    labels = (*STEPS, THE_END)
+    every = {k: [one.horizons[k] for one in found if k in one.horizons] for k in labels}
+    return {k: np.concatenate(parts, axis=1) for k, parts in every.items() if parts}
 
 
 def _factors(found: list[Predictions]) -> dict[str, Array]:
     """What bands must be multiplied by, by horizon, (d,) each."""
-    every = {label: _all_of(found, label) for label in (*STEPS, THE_END)}
-    return {label: _conformal(one[3]) for label, one in every.items() if one.size}
+    return {label: _conformal(part[3]) for label, part in _all_of(found).items()}
 
 
 def _conformal(ratios: Array) -> Array:

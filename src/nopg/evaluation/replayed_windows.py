@@ -18,9 +18,8 @@ from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
 from nopg.policies.arrays import Array
 
 BAND = 0.9  # share of what happens that a band is to hold
-STEPS = {"1 step": 1, "10 steps": 10, "50 steps": 50}
-"""After how many steps predictions are compared, beside the end of an episode."""
-THE_END = "the end"
+STEPS = {"1 step": 1, "10 steps": 10, "50 steps": 50}  # after which predictions are compared
+THE_END = "the end"  # of an episode, where they are compared as well
 LONGEST = max(STEPS.values())
 N_DRAWS = 12  # models drawn, each with gusts of its own: what a band is made of
 NEGLIGIBLE = 1e-3  # error that does not matter, as a share of a column's deviation
@@ -69,15 +68,10 @@ class Predictions(NamedTuple):
 
 def _horizons(windows: Windows) -> list[tuple[str, Rows, Rows]]:
     """Steps in words, the windows that have so many, and the last step of each."""
-    found, lengths = [], windows.lengths
-    for label, h in STEPS.items():
-        rows = np.nonzero(lengths >= h)[0]
-        if len(rows):
-            found.append((label, rows, np.full(len(rows), h - 1)))
-    rows = np.nonzero(windows.is_whole)[0]
-    if len(rows):
-        found.append((THE_END, rows, lengths[rows] - 1))
-    return found
+    lengths, whole = windows.lengths, np.nonzero(windows.is_whole)[0]
+    reached = [(label, np.nonzero(lengths >= h)[0], h) for label, h in STEPS.items()]
+    found = [(label, rows, np.full(len(rows), h - 1)) for label, rows, h in reached]
+    return [one for one in (*found, (THE_END, whole, lengths[whole] - 1)) if len(one[1])]
 
 
 def _drawn_paths(

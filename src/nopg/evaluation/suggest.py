@@ -113,15 +113,13 @@ def path_places(
         after = gamma * (goes_on * adjoint - value[:, None] * by.terminated)
         moved = _product(after + by.final_rewards, by.next_states)  # by state reached
         joint = by.rewards + _product(moved, by.reached)
-        by_action = joint[:, states.shape[1] :]
-        adjoint = joint[:, : states.shape[1]] + _pulled_back(policy, states, by_action)
+        adjoint = joint[:, :d_s] + _pulled_back(policy, states, joint[:, d_s:])
         value = outcome.rewards + gamma * goes_on[:, 0] * value
         slopes.append(_by_prediction(model, moved, goes_on))
         inputs.append(torch.cat([states, actions], dim=1))
     lasts = np.stack([1.0 - one.outcome.terminated for one in path])  # (T, B)
     alive = np.cumprod(np.vstack([np.ones(len(starts)), lasts[:-1]]), axis=0)
-    discounts = gamma ** np.arange(n_steps)[:, None]
-    visits = torch.from_numpy(discounts * alive / len(starts)).reshape(-1)
+    visits = torch.from_numpy(gamma ** np.arange(n_steps)[:, None] * alive / n_paths).reshape(-1)
     return Places(
         torch.cat(inputs[::-1]),
         visits,

@@ -139,8 +139,7 @@ def _compared(grounds: Grounds) -> Iterator[Verdict]:
 
 def guessed_share(model: TransitionModel, policy: Policy, states: Array) -> Array:
     """Share of a prediction's variance that the data leave, (m,): 1 is a guess."""
-    actions = torch.from_numpy(actor_of(policy).act(states))
-    places = torch.from_numpy(states)
+    places, actions = (torch.from_numpy(x) for x in (states, actor_of(policy).act(states)))
     parts = [slice(k, k + BATCH) for k in range(0, len(states), BATCH)]
     left = [model.uncertainty(places[k], actions[k]).square() for k in parts]
     return np.asarray(torch.cat(left).numpy())

@@ -133,9 +133,7 @@ def policy_arrays(graph: Deployed) -> dict[str, Any]:
         if squash is not None:
             arrays["centre"] = 0.5 * (squash.high + squash.low)
             arrays["half_width"] = squash.half_width
-    for name, value in arrays.items():
-        arrays[name] = value.detach().numpy() if isinstance(value, Tensor) else value
-    return arrays
+    return {k: v.detach().numpy() if isinstance(v, Tensor) else v for k, v in arrays.items()}
 
 
 def to_onnx(graph: Deployed, example: tuple[Tensor, ...], metadata: Mapping[str, Any]) -> bytes:
@@ -159,8 +157,7 @@ def to_onnx(graph: Deployed, example: tuple[Tensor, ...], metadata: Mapping[str,
         del node.metadata_props[:]  # lines of source, with the paths of this machine
     proto.doc_string = "A policy learned by nopg; observation in, action out."
     proto.metadata_props.add(key="nopg", value=json.dumps(dict(metadata)))
-    content: bytes = proto.SerializeToString()
-    return content
+    return bytes(proto.SerializeToString())
 
 
 @contextlib.contextmanager

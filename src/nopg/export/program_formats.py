@@ -40,8 +40,7 @@ class Program:
     def layers(self) -> list[tuple[Any, Any]]:
         """Weight (n_out, n_in) and bias of each layer."""
         a = self.arrays
-        n = range(int(a["n_layers"]))
-        return [(a[f"weight_{i}"], a[f"bias_{i}"]) for i in n]
+        return [(a[f"weight_{i}"], a[f"bias_{i}"]) for i in range(int(a["n_layers"]))]
 
     @property
     def sizes(self) -> dict[str, int]:

@@ -80,9 +80,8 @@ def dtype_of(policy: FittedPolicy) -> torch.dtype:
 def trial_states(policy: FittedPolicy, n_states: int = N_STATES) -> FloatArray:
     """States of the data, or of what standardises; among them, and far outside."""
     rng = Seed(0).numpy("export")
-    data = policy.data
-    if data is not None:
-        known = data.observations
+    if policy.data is not None:
+        known = policy.data.observations
     else:
         names = policy.observation_names or policy.bandwidths.state
         width = len(names) if policy.memory is None else policy.memory.width
@@ -106,7 +105,6 @@ def onnx_runner(content: bytes) -> Runner:
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-
     names = [one.name for one in session.get_inputs()]
     wanted = ["action", "next_state"][: len(names)]
 
@@ -169,9 +167,8 @@ class ProgramRunner:
     def _run(self, folder: Path, rows: FloatArray) -> FloatArray:
         """Lines that the program says of rows: what it found, its action, its past."""
         check = "check.c" if self.suffix == ".h" else "check.js"
-        texts = {f"policy{self.suffix}": self.text, check: fill_template(check, self.program)}
-        for name, text in texts.items():
-            (folder / name).write_text(text, encoding="utf-8")
+        (folder / f"policy{self.suffix}").write_text(self.text, encoding="utf-8")
+        (folder / check).write_text(fill_template(check, self.program), encoding="utf-8")
         tool = self.tool(self.suffix) or "node"
         command = [tool, check]
         if self.suffix == ".h":

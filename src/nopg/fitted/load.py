@@ -60,9 +60,8 @@ def load(path: str | Path, policy: nn.Module | None = None, device: str = "cpu")
 def _fitted(
     metadata: Mapping[str, Any], tensors: Mapping[str, Tensor], given: nn.Module | None, device: str
 ) -> FittedPolicy:
-    stored, spec = metadata["policy"], None
-    if stored is not None:
-        spec = PolicySpec(**_complete(PolicySpec, stored))
+    stored = metadata["policy"]
+    spec = None if stored is None else PolicySpec(**_complete(PolicySpec, stored))
     space = space_from_json(metadata["action_space"])
     if space is None:
         raise PolicyFileError("A policy must name its action space, none was found; save it again.")
@@ -127,8 +126,7 @@ def _complete(kind: type[Any], stored: Mapping[str, Any]) -> Mapping[str, Any]:
 def _policy(
     spec: PolicySpec | None, module: nn.Module | None, tensors: Mapping[str, Tensor], device: str
 ) -> Policy:
-    stored = "policy/"
-    weights = {k[len(stored) :]: v for k, v in tensors.items() if k.startswith(stored)}
+    weights = {k.removeprefix("policy/"): v for k, v in tensors.items() if k.startswith("policy/")}
     if module is not None:
         policy = as_policy(module)
     else:

@@ -387,8 +387,7 @@ class FittedPolicy:
     @cached_property
     def model(self) -> ModelEvaluator:
         """Evaluation by learned models; they are fitted when first asked."""
-        data, seed = self.require_data(), Seed(self.seed)
-        return ModelEvaluator(data, self.gamma, seed, self.models)
+        return ModelEvaluator(self.require_data(), self.gamma, Seed(self.seed), self.models)
 
     def __getstate__(self) -> dict[str, Any]:
         """What is copied and pickled: all but solutions, which are found again."""
@@ -430,8 +429,7 @@ class FittedPolicy:
         return np.array(self.initial_states, dtype=np.float64)
 
     def __repr__(self) -> str:
-        n = None if self.data is None else len(self.data)
-        rows = "without data" if n is None else f"{n:,} transitions"
+        rows = "without data" if self.data is None else f"{len(self.data):,} transitions"
         found = type(self.policy).__name__
         return f"FittedPolicy({self.algorithm}, {found}, gamma={self.gamma}, {rows})"
 

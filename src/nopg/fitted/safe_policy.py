@@ -53,8 +53,7 @@ class SafePolicy:
         self.threshold = float(threshold)
         self.decisions = self.interventions = 0
         self._policy, self._fallback = policy, fallback
-        memory = policy.memory
-        self._buffer = None if memory is None else EpisodeBuffer(memory)
+        self._buffer = None if policy.memory is None else EpisodeBuffer(policy.memory)
 
     def predict(
         self,
@@ -86,18 +85,13 @@ class SafePolicy:
     def _guarded(self, observation: Any, seen: Any, deterministic: bool) -> NDArray[Any]:
         """The policy's actions at what it has seen, or the fallback's, counted."""
         actions = np.array(self._policy.predict(seen, deterministic=deterministic)[0])
-        observations = np.asarray(observation)
-        is_single = observations.ndim == 1
-        taken = actions[None] if is_single else actions  # a view, changed in place
-        rows = observations[None] if is_single else observations
+        rows, other = np.atleast_2d(observation), self._fallback
+        taken = actions[None] if np.ndim(observation) == 1 else actions  # changed in place
         is_far = self._policy.support(seen, taken).distance > self.threshold
         self.decisions += len(is_far)
         self.interventions += int(is_far.sum())
         for i in np.nonzero(is_far)[0]:
-            if hasattr(self._fallback, "predict"):
-                chosen = self._fallback.predict(rows[i])[0]
-            else:
-                chosen = self._fallback(rows[i])
+            chosen = other.predict(rows[i])[0] if hasattr(other, "predict") else other(rows[i])
             action = np.asarray(chosen, dtype=taken.dtype)
             if action.shape != taken.shape[1:]:
                 raise ConfigError(

@@ -76,11 +76,8 @@ def _beside_the_log(policy: "FittedPolicy", data: Dataset) -> Comparison:
         mean = np.mean(data.actions, axis=0)
         if data.is_discrete:
             mean = np.bincount(data.actions).argmax()
-
-        def usual(observations: Array) -> Array:
-            return np.tile(np.atleast_1d(mean), (len(observations), 1))
-
-        return replace(policy.compare(usual), against=MEAN_ACTION)
+        usual = policy.compare(lambda seen: np.tile(np.atleast_1d(mean), (len(seen), 1)))
+        return replace(usual, against=MEAN_ACTION)
 
 
 def compared(policy: "FittedPolicy", other: Any, level: float) -> Comparison:
@@ -116,8 +113,7 @@ def alike(episodes: Dataset, policy: "FittedPolicy") -> Dataset:
         raise DataError(f"Episodes must be a Dataset, got {type(episodes).__name__}; load them.")
     layout = data.history
     if layout is not None and episodes.history is None:
-        steps = {"observations": layout.observations, "actions": layout.actions}
-        episodes = episodes.with_history(**steps)
+        episodes = episodes.with_history(observations=layout.observations, actions=layout.actions)
     if _widths(episodes) != _widths(data):
         raise DataError(f"Episodes must have the columns {_named(data)}, got {_named(episodes)}.")
     known = None if policy.models is None else policy.models[0].known_reward

@@ -36,11 +36,9 @@ def write_policy_file(
     tensors = {f"policy/{k}": v.detach().cpu().contiguous() for k, v in parameters.items()}
     if data is not None and initial_states is not None:
         tensors["initial_states"] = torch.tensor(initial_states)
-        for name, array in data.arrays().items():
-            tensors[f"data/{name}"] = torch.tensor(array)
+        tensors |= {f"data/{k}": torch.tensor(v) for k, v in data.arrays().items()}
         about["data"] = described(data)
     about["digest"] = policy_digest(about, tensors)
-
     content = safetensors.torch.save(tensors, metadata={"nopg": json.dumps(about)})
     write_atomically(path, lambda stream: stream.write(content))
 

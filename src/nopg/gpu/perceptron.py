@@ -77,9 +77,8 @@ def _launch(given: tuple[Tensor, ...], out: Tensor, *, is_back: bool) -> Tensor:
     tile = Tile.of_rows(n_units)
     programs = min(tile.programs(m), PROGRAMS)
     sums = out.new_empty((programs if is_back else 0, 1 + d + d_a, n_units))
-    x, *rest = given
     _perceptron[(programs,)](
-        x.contiguous(), *(each.contiguous() for each in rest), out, sums, m, d=d, n_units=n_units,
+        *(each.contiguous() for each in given), out, sums, m, d=d, n_units=n_units,
         d_a=d_a, R=tile.rows, U=padded(n_units), IS_BACK=is_back, num_warps=tile.warps,
     )  # fmt: skip
     return sums
@@ -97,9 +96,8 @@ class FusedNetwork(nn.Sequential):
 
 def fits(network: Any) -> bool:
     """Whether a `FusedNetwork` can stand in for this one."""
-    if type(network) is not nn.Sequential:
-        return False
-    if [type(layer) for layer in network] != [nn.Linear, nn.ReLU, nn.Linear]:
+    kinds = [nn.Linear, nn.ReLU, nn.Linear]
+    if type(network) is not nn.Sequential or [type(layer) for layer in network] != kinds:
         return False
     shapes = [part.shape for part in network.parameters()]
     if len(shapes) < 4:  # a layer without bias

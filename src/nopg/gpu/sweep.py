@@ -127,8 +127,7 @@ def sweep(
     # residuals, and of mu'. Residuals are those of the input.
     (n, k), n_batch = columns.shape, len(q)
     tile, across = _tiles(columns, n_batch)
-    is_small = across is FEW_COLUMNS
-    for has in ((True, True),) if is_small else ((True, False), (False, True)):
+    for has in ((True, True),) if across is FEW_COLUMNS else ((True, False), (False, True)):
         mu_programs = across.programs(n) if has[0] else 0
         q_programs = tile.programs(n) if has[1] else 0
         _sweep[((mu_programs + q_programs) * n_batch,)](
@@ -149,8 +148,7 @@ def _tiles(columns: Tensor, n_batch: int) -> tuple[Tile, Tile]:
     """What a program takes of the rows, and of the columns."""
     n, k = columns.shape
     tile = Tile.of_rows(k)
-    is_small = n_batch * tile.programs(n) <= FEW
-    return tile, FEW_COLUMNS if is_small else COLUMNS
+    return tile, FEW_COLUMNS if n_batch * tile.programs(n) <= FEW else COLUMNS
 
 
 @triton.jit

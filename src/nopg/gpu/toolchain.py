@@ -31,9 +31,7 @@ class Tile:
     def of_rows(cls, k: int, entries: int = ENTRIES, warps: int = 4) -> Self:
         """Whole rows of k entries, as many as make a program worth starting."""
         width = padded(k)
-        if width > 2 * entries:
-            warps *= 2
-        return cls(rows=max(1, entries // width), width=width, warps=warps)
+        return cls(max(1, entries // width), width, 2 * warps if width > 2 * entries else warps)
 
     def programs(self, rows: int) -> int:
         """Programs that cover so many rows."""

@@ -6,7 +6,6 @@ from torch import Tensor
 from nopg.gpu.toolchain import tl, triton
 
 COPIED = 4096  # entries of a program: columns close by find theirs in cache
-
 SORTED = 2**24  # entries sorted at once; each takes 70 bytes meanwhile
 
 

@@ -11,13 +11,10 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from nopg.errors import ConfigError, DataError, warn
-from nopg.kernels.cross_validation import Factor, cross_validated
+from nopg.kernels.cross_validation import Factor, FloatArray, cross_validated
 from nopg.kernels.leave_one_out import leave_one_out
-
-FloatArray = NDArray[np.float64]
 
 LABEL_SMOOTHING = 1e-3
 """Smoothing of the label kernel: a sample of the same action outweighs one of
@@ -142,16 +139,13 @@ class LeaveOneOut:
             return Bandwidths(h, [LABEL_SMOOTHING], _finite(h))
         inputs = torch.as_tensor(np.column_stack([data.observations, data.actions]))
         largest = torch.tensor([WIDEST_STATE] * d_s + [WIDEST_ACTION] * data.actions.shape[1])
-        found, _ = leave_one_out(inputs, torch.tensor(targets), generator, largest)
-        h = found.tolist()
+        h = leave_one_out(inputs, torch.tensor(targets), generator, largest)[0].tolist()
         _report_constant("action", np.asarray(data.actions, dtype=np.float64))
         return Bandwidths(h[:d_s], h[d_s:], _finite(h[:d_s]))
 
 
 def select_bandwidths(rule: object, data: Any, generator: np.random.Generator) -> Bandwidths:
     """Apply what the user passed as `bandwidths`."""
-    # `rule` is `Bandwidths`, "auto", or a rule: `CrossValidated`, `LeaveOneOut`, or any object with
-    # their `select`; `generator` is the randomness of subsampling ones.
     actions = data.actions if data.actions.ndim == 2 else data.actions[:, None]
     if bool((actions == actions[0]).all()):
         raise DataError(

@@ -18,9 +18,6 @@ FloatArray = NDArray[np.float64]
 Factor = float | Sequence[float]  # one number for all dimensions, or one per dimension
 
 N_CANDIDATES = 29  # linspace(0, 1.5 s, 30) without its first point, which is zero
-N_FOLDS = 5
-BLOCK = 2_000_000  # pairs evaluated at a time
-SAME = 1e-9  # share of a column's range within which values are one: rounding
 
 
 def cross_validated(kind: str, values: FloatArray, factor: Factor, has_floor: bool) -> list[float]:
@@ -48,7 +45,7 @@ def cross_validated(kind: str, values: FloatArray, factor: Factor, has_floor: bo
 def half_spacing(column: FloatArray) -> float:
     """Half the median distance of neighbouring distinct values; 0 if none repeats."""
     gaps = np.diff(np.sort(column))
-    is_gap = gaps > SAME * float(gaps.sum())
+    is_gap = gaps > 1e-9 * float(gaps.sum())  # less of the range is rounding
     return 0.0 if is_gap.all() or not is_gap.any() else 0.5 * float(np.median(gaps[is_gap]))
 
 
@@ -82,9 +79,9 @@ def cross_validated_bandwidth(column: FloatArray) -> tuple[float, str | None]:
 def _held_out_likelihood(column: FloatArray, h: float) -> float:
     """Log-likelihood of each fold under the density of the others, summed."""
     total = 0.0
-    for fold in np.array_split(np.arange(len(column)), min(N_FOLDS, len(column))):
+    for fold in np.array_split(np.arange(len(column)), min(5, len(column))):
         rest = np.delete(column, fold)
-        rows = max(1, BLOCK // max(len(rest), 1))
+        rows = max(1, 2_000_000 // max(len(rest), 1))  # that many pairs at a time
         for part in np.array_split(column[fold], math.ceil(len(fold) / rows)):
             exponents = -0.5 * ((part[:, None] - rest[None, :]) / h) ** 2
             peak = exponents.max(axis=1)

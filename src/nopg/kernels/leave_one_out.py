@@ -17,7 +17,6 @@ from torch import Tensor
 from nopg.threads import parallel_map
 
 N_PREDICTIONS = 512  # predictions made; their error is known to a few percent
-SEEN_SHARE = 0.8  # share of the other samples each prediction may use
 MAX_CANDIDATES = 2048  # samples a prediction may listen to; of more the nearest ones
 
 
@@ -44,7 +43,7 @@ def leave_one_out(
     # Squared differences by dimension, (d, m, c): the only large arrays.
     squares = (x[queries][:, None] - x[candidates]).square().permute(2, 0, 1)
     is_hidden = squares.sum(dim=0) < 1e-12  # copies, up to rounding
-    is_hidden |= torch.as_tensor(generator.random(is_hidden.shape) > SEEN_SHARE)
+    is_hidden |= torch.as_tensor(generator.random(is_hidden.shape) > 0.8)  # four fifths are seen
     # Single precision: an error to six digits has its minimum at four of h.
     known = (y[queries].float(), y[candidates].float())
     problem = _Regression(squares.float().contiguous(), is_hidden, *known)
@@ -52,8 +51,7 @@ def leave_one_out(
     silverman = n ** (-1.0 / (d + 4))
     bounds = [(np.log(1e-3), np.log(most)) for most in largest[varies].tolist()]
     how = {"jac": True, "method": "L-BFGS-B", "bounds": bounds, "options": {"maxiter": 40}}
-    first = (np.full(d, np.log(silverman * factor)) for factor in (0.5, 2.0))
-    starts = [np.clip(start, *np.transpose(bounds)) for start in first]
+    starts = [np.clip(np.full(d, np.log(silverman * f)), *np.transpose(bounds)) for f in (0.5, 2.0)]
     found = parallel_map(lambda start: minimize(problem.error_and_slope, start, **how), starts)
     best = min(found, key=lambda one: float(one.fun))
     h = torch.full_like(spread, torch.inf)
@@ -83,11 +81,9 @@ class _Regression:
         groups = (len(self.known), -1, weights.shape[1])  # of queries with one list
         predicted = (weights.view(groups) @ self.known).view_as(self.targets)
         residual = self.targets - predicted
-        towards = residual.view(*groups[:2], residual.shape[1]) @ self.known.mT
-        towards = towards.view_as(weights)
+        towards = (residual.view(*groups[:2], residual.shape[1]) @ self.known.mT).view_as(weights)
         towards -= (predicted * residual).sum(dim=1, keepdim=True)
-        weighted = weights * towards  # (m, c); sums to zero over c
-        slope = -2.0 * precision * (self.squares @ weighted.flatten())
+        slope = -2.0 * precision * (self.squares @ (weights * towards).flatten())
         error = float(residual.square().sum())
         return error / self.scale, slope.double().cpu().numpy() / self.scale
 

@@ -29,11 +29,9 @@ class Block:
     """Rows that keep the same number of samples."""
 
     rows: Tensor  # which queries these are, (m,), ascending
-    # Samples each row keeps, in any order, (m, k) int32; None keeps all.
-    columns: Tensor | None
+    columns: Tensor | None  # samples each row keeps, in any order, (m, k) int32; None keeps all
     log_psi: Tensor  # log state kernel at those samples, relative to its peak, (m, k)
-    # Log of an upper bound on the state-kernel mass a row drops, (m,).
-    log_dropped: Tensor
+    log_dropped: Tensor  # log of an upper bound on the state-kernel mass a row drops, (m,)
 
 
 def complete_block(queries: Tensor, samples: Tensor, bandwidths: Tensor) -> Block:
@@ -70,8 +68,7 @@ def nearest_blocks(
     waiting = torch.arange(len(queries), device=queries.device)
     blocks: list[Block] = []
     longest = min(most, n)
-    lengths = [k for k in BLOCK_LENGTHS if least <= k < longest]
-    for k in [*lengths, longest]:
+    for k in [*(k for k in BLOCK_LENGTHS if least <= k < longest), longest]:
         if 2 * k >= n and len(waiting) > len(queries) // 2:
             return [complete_block(queries, samples, bandwidths)]
         squares, columns = search(waiting, k)
@@ -81,8 +78,7 @@ def nearest_blocks(
         if k == longest:
             blocks.append(block)
             break
-        kept = torch.logsumexp(block.log_psi, dim=1)
-        done = block.log_dropped <= kept - log_margin
+        done = block.log_dropped <= torch.logsumexp(block.log_psi, dim=1) - log_margin
         if bool(done.any()):
             parts = (waiting, columns, block.log_psi, block.log_dropped)
             blocks.append(block if bool(done.all()) else Block(*(x[done] for x in parts)))

@@ -28,7 +28,6 @@ from nopg.linalg.operators import AveragedRows, DenseRows, LinearOperator, Spars
 PRECISION = torch.float32  # of M: it need not be exact, and is read often
 MOST_CELLS, WORTH = 512, 24  # and products with P that an inverse may cost
 PER_ENTRY = 5.0  # multiplications of an inverse per entry of a product, in time
-
 STEPS = 60  # of GMRES before it is restarted
 FEW, ROWS_EACH = 100_000, 128  # entries of a solve, rows of an inverse, worth a thread each
 
@@ -152,10 +151,8 @@ class CompiledSystem:
         room = room if room.nbytes >= size else torch.empty(size, dtype=torch.uint8)
         solve_pair(*given, ctypes.c_void_p(room.data_ptr()), many)
         spare[:] = [room]
-        attempts = []
-        for vectors, (matvecs, norm, tolerance) in zip(tensors, outcomes.tolist(), strict=True):
-            attempts.append(Attempt(*vectors[1:], norm <= tolerance, int(matvecs)))
-        return attempts
+        found = zip(tensors, outcomes.tolist(), strict=True)
+        return [Attempt(*x[1:], norm <= limit, int(count)) for x, (count, norm, limit) in found]
 
     def _with(self, cells: CoarseCells, core: Tensor | None = None) -> bytes:
         """The system for C, with cells and the coarse inverse over them."""

@@ -37,10 +37,9 @@ def gmres(
     x, r = start, b - matvec(start)
     matvecs, norm = 1, float(r.norm())
     while norm > tolerance and matvecs < budget and math.isfinite(norm):
-        most = min(restart, budget - matvecs)
         goal = max(MARGIN * tolerance / norm, finest)
         torch.mul(r, 1.0 / norm, out=basis[0])
-        y, steps = _least_residual(matvec, basis, goal, most)
+        y, steps = _least_residual(matvec, basis, goal, min(restart, budget - matvecs))
         x = torch.add(x, y, alpha=norm)
         r = b - matvec(x)
         matvecs += steps + 1

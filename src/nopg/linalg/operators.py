@@ -152,12 +152,9 @@ class SparseRows(LinearOperator):
 class AveragedRows(LinearOperator):
     """Rows averaged in consecutive groups, some of them set to zero: P of Theorem 1."""
 
-    # `rows` holds one row for each of N_phi next states of a sample; that of a terminal sample is
-    # zero.
-
-    rows: LinearOperator
+    rows: LinearOperator  # one row for each of N_phi next states of a sample
     group: int
-    continuation: Tensor | None  # (n,): 1 keeps a row, 0 clears it; None keeps all
+    continuation: Tensor | None  # (n,): 1 keeps a row, 0 clears a terminal one; None keeps all
 
     def matvec(self, x: Tensor) -> Tensor:
         """A x, (n,) -> (m,)."""

@@ -83,8 +83,7 @@ class Ranks:
 
     def told(self, own: int, device: str | torch.device) -> tuple[int, ...]:
         """One whole number of each rank."""
-        number = torch.tensor([own], device=device)
-        return tuple(self.gather(number, [1] * self.size).tolist())
+        return tuple(self.gather(torch.tensor([own], device=device), [1] * self.size).tolist())
 
     def sum(self, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """Each tensor summed over the ranks, all in one message."""
@@ -101,8 +100,7 @@ class Ranks:
     def require_same(self, thing: str, what: str, device: str | torch.device) -> None:
         """Check that all ranks hold the same thing."""
         own = int.from_bytes(hashlib.sha256(thing.encode()).digest()[:7], "little")
-        others = [rank for rank, one in enumerate(self.told(own, device)) if one != own]
-        if others:
+        if others := [rank for rank, one in enumerate(self.told(own, device)) if one != own]:
             raise ConfigError(
                 f"Every rank must hold the same {what}, rank {others[0]} holds another than rank "
                 f"{self.rank}; load alike, all data on each rank or, with shares_data=True, a part."
@@ -166,8 +164,7 @@ def joined_ranks(
         RankError: If the other ranks do not come, or one is lost later.
     """
     wanted = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-    missing = [name for name in wanted if name not in os.environ]
-    if missing:
+    if missing := [name for name in wanted if name not in os.environ]:
         raise ConfigError(
             f"A rank must know its job, found no {', '.join(missing)} in the "
             "environment; start it with: torchrun --nproc-per-node 2 script.py"

@@ -83,8 +83,7 @@ def solve_pair(
     correction: CoarseCorrection | None = None,  # of this P or of one close to it
 ) -> tuple[Solution, Solution]:
     """q = Lambda^-1 r and mu = Lambda^-T eps0, as in Algorithm 1, or a SolverError."""
-    attainable = 1e3 * torch.finfo(r.dtype).eps  # of sums
-    config = replace(config, rtol=max(config.rtol, attainable))
+    config = replace(config, rtol=max(config.rtol, 1e3 * torch.finfo(r.dtype).eps))  # of sums
     if len(r) <= config.dense_below:
         return _direct(system, r, eps0, config)
     q0, mu0 = start if start is not None else (torch.zeros_like(r), torch.zeros_like(r))
@@ -162,8 +161,7 @@ def fixed_point(matvec: MatVec, b: Tensor, start: Tensor, tolerance: float, budg
     while tolerance < norm < math.inf and matvecs < budget:
         x = x + residual
         residual = b - matvec(x)
-        norm = float(residual.norm())
-        matvecs += 1
+        norm, matvecs = float(residual.norm()), matvecs + 1
     return Attempt(x, residual, norm <= tolerance, matvecs)
 
 

@@ -26,6 +26,9 @@ class Policy(nn.Module, ABC):
         return self.act(states)
 
 
+FAR = 1e12  # a spread beside which no observation counts
+
+
 class Standardise(nn.Module):
     """(x - mean) / std a column; the identity until `fit_to` is called."""
 
@@ -42,6 +45,10 @@ class Standardise(nn.Module):
         std = samples.std(dim=0, correction=0)
         self.mean.copy_(samples.mean(dim=0))
         self.std.copy_(torch.where(std > 0, std, torch.ones_like(std)))
+
+    def ignore(self, columns: Tensor) -> None:
+        """Make nothing of these columns, flags of shape (width,)."""
+        self.std[columns] = FAR
 
     def forward(self, x: Tensor) -> Tensor:
         """Standardised columns, (m, width)."""

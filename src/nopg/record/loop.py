@@ -18,7 +18,6 @@ from nopg.record.teleop import Controls
 _MAX_SILENCE = 1.5  # seconds after which a running episode is held
 _HEARTBEAT = 0.5  # seconds after which an unchanged status is sent again
 _RETURN_SECONDS = 3.0  # seconds a page has to come back
-_MAX_COMMANDS = 32
 Outbox = tuple[str, bytes]  # the status as JSON, the picture as JPEG
 
 
@@ -40,7 +39,7 @@ class Link:
         self.ticket = secrets.token_urlsafe(24)  # opens it to one page, which gets the next one
         self._page: Any = None
         self._controls, self._tapped = Controls(), Controls()
-        self._commands: deque[Command] = deque(maxlen=_MAX_COMMANDS)
+        self._commands: deque[Command] = deque(maxlen=32)
         self._outbox: Outbox | None = None
         self._is_news = self._closed = False
         self._last_heard = -math.inf
@@ -133,8 +132,7 @@ class Loop:
         self._session, self._link = session, link
         self._fps, self._rate, self._invite = fps, fps, invite
         self._frame = as_jpeg(session.simulator.frame())
-        self._published = 0.0
-        self._is_invited = False
+        self._published, self._is_invited = 0.0, False
 
     def run(self) -> None:
         """Record until the session is finished."""

@@ -43,17 +43,16 @@ def read_message(text: str | bytes) -> Controls | Command:
 
 def welcome(session: Session, *, environment: str, fps: float) -> dict[str, Any]:
     """What the page needs once: names, keys and limits."""
-    demonstrations = session.demonstrations
     return {
         "type": "welcome",
         "environment": environment,
-        "file": demonstrations.path.name,
+        "file": session.demonstrations.path.name,
         "fps": fps,
         "limit": session.simulator.limit,
         "wanted": session.wanted,
         "kind": session.teleop.kind,
         "levers": session.teleop.levers,
-        "columns": demonstrations.columns["observation_names"][:_SHOWN_COLUMNS],
+        "columns": session.demonstrations.columns["observation_names"][:_SHOWN_COLUMNS],
     }
 
 

@@ -73,11 +73,10 @@ def _answers(port: int) -> Callable[[ServerConnection, Request], Response | None
             is_allowed &= origin in ([f"http://{one}"] for one in hosts)
             if is_allowed:
                 return None
-        method = getattr(request, "method", "GET")  # older ones refuse by themselves
         status, text, kind = 404, "Nothing is here.\n", "text/plain; charset=utf-8"
         if not is_allowed:
             status, text = 403, "This recorder answers only at its own address.\n"
-        elif method != "GET":
+        elif getattr(request, "method", "GET") != "GET":  # older ones refuse by themselves
             status, text = 405, "This recorder can only be looked at.\n"
         elif request.path in texts:
             status, (text, kind) = 200, texts[request.path]
@@ -154,8 +153,7 @@ def serving(link: Link, welcome: dict[str, Any], listener: socket.socket) -> Ite
     try:
         yield
     finally:
-        page = link.close()
-        if page is not None:  # it does not read any more: do not wait for it
+        if (page := link.close()) is not None:  # it does not read any more: do not wait for it
             with suppress(OSError):
                 page.socket.shutdown(socket.SHUT_RDWR)
         with suppress(KeyboardInterrupt):  # a second Ctrl-C: do not wait

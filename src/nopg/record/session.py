@@ -20,10 +20,9 @@ import numpy as np
 from nopg.data import Dataset
 from nopg.errors import ConfigError, NopgError
 from nopg.record.simulator import Simulator, Transition
-from nopg.record.teleop import Action, Controls, Teleop
+from nopg.record.teleop import Controls, Teleop
 
 Episode = tuple[Transition, ...]
-_MIN_TRANSITIONS = 2  # what a Dataset needs
 
 
 class Demonstrations:
@@ -59,7 +58,7 @@ class Demonstrations:
 
     def _save(self, episodes: list[Episode]) -> None:
         rows = [(*row, i) for i, episode in enumerate(episodes) for row in episode]
-        if len(rows) < _MIN_TRANSITIONS:
+        if len(rows) < 2:
             # One row is no dataset yet: it is written together with the next episode.
             self.path.unlink(missing_ok=True)
             return
@@ -106,10 +105,8 @@ class Session:
         wanted: int | None = None,  # number of episodes to record, None for no end
         announce: Callable[[str], None] = lambda sentence: None,  # what happened
     ) -> None:
-        self.simulator, self.teleop = simulator, teleop
-        self.demonstrations = demonstrations
-        self._seed, self._announce = seed, announce
-        self.wanted = wanted
+        self.simulator, self.teleop, self.demonstrations = simulator, teleop, demonstrations
+        self._seed, self._announce, self.wanted = seed, announce, wanted
         self._start = 0
         self.notice = ""  # what went wrong last, for the page
         self._begin()
@@ -153,15 +150,8 @@ class Session:
             self._is_armed = self._is_armed or controls.is_neutral
             if self._is_armed and not controls.is_neutral:
                 self.phase = Phase.RUNNING
-        if self.phase is not Phase.RUNNING:
+        if self.phase is not Phase.RUNNING or (action := self.teleop.decide(controls)) is None:
             return False
-        action = self.teleop.decide(controls)
-        if action is None:
-            return False
-        self._step(action)
-        return True
-
-    def _step(self, action: Action) -> None:
         row = self.simulator.step(action)
         self.rows.append(row)
         self.observation, self.total = row.next_observation, self.total + row.reward
@@ -169,6 +159,7 @@ class Session:
             self._save("the task ended (terminated)")
         elif row.truncated:
             self._save("time limit (truncated)")
+        return True
 
     def _toggle(self) -> None:
         if self.phase in (Phase.READY, Phase.PAUSED):

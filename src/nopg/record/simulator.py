@@ -15,8 +15,6 @@ from nopg.record.teleop import Action
 from nopg.runs.evaluation import make_env, missing_package
 
 MAX_COLUMNS = 1024  # wider observations are pictures
-DEFAULT_FPS = 30.0
-_JPEG_QUALITY = 88
 
 
 class Transition(NamedTuple):
@@ -44,7 +42,7 @@ class Simulator:
         self._env = FlattenObservation(env)
         self.action_space: Space[Any] = self._env.action_space
         self.limit = self._env.spec.max_episode_steps if self._env.spec else None
-        self.fps = float(self._env.metadata.get("render_fps") or DEFAULT_FPS)
+        self.fps = float(self._env.metadata.get("render_fps") or 30.0)
 
     def reset(self, seed: int) -> NDArray[np.float64]:
         """Start an episode; the same seed gives the same start."""
@@ -94,7 +92,7 @@ def as_jpeg(picture: NDArray[np.uint8]) -> bytes:
     """JPEG bytes of a picture (height, width, 3), colours at full resolution."""
     stream = io.BytesIO()
     image = require_extra("PIL.Image", "record").fromarray(picture)
-    image.save(stream, "JPEG", quality=_JPEG_QUALITY, subsampling=0)
+    image.save(stream, "JPEG", quality=88, subsampling=0)
     return stream.getvalue()
 
 

@@ -22,9 +22,7 @@ from nopg.evaluation.verdict import Grounds, Verdict
 from nopg.fitted.history import History
 from nopg.fitted.policy import FittedPolicy
 
-N_SUGGESTED = 12  # steps to record that the page lists
 N_PATHS = 40  # states drawn at each step, at most
-N_LOGGED = 12  # recorded episodes drawn beside them, spread over the log
 MOST_PLACES = 6_000  # visited states that are looked at
 LONGEST = 300  # steps looked ahead at most
 
@@ -77,12 +75,11 @@ class Evidence:
 
 def gather(policy: FittedPolicy) -> Evidence:
     """Ask a policy everything its page tells."""
-    with warnings.catch_warnings():
-        # What these say is on the page, in its place.
-        warnings.simplefilter("ignore", NopgWarning)
+    # What these say is on the page, in its place.
+    with warnings.catch_warnings(action="ignore", category=NopgWarning):
         grounds = policy.grounds
         rollouts = policy.rollouts(horizon(policy.gamma))
-        suggestion = policy.suggest(N_SUGGESTED)
+        suggestion = policy.suggest(12)  # as many as the page lists
     assert policy.data is not None  # an estimate needs them
     return Evidence(
         policy=policy,
@@ -115,11 +112,8 @@ def predicted_paths(rollouts: Rollouts, n_paths: int = N_PATHS) -> PredictedPath
     group = max(1, n_places // (2 * n_starts)) if is_path else 1
     states[:, 0] = rollouts.initial[chosen // group % n_starts]
     for step, weights in enumerate(rollouts.weights):
-        if is_path:
-            drawn, goes_on = chosen, weights[chosen] > 0.5 / n_places
-        else:
-            drawn = np.searchsorted(np.cumsum(weights), shares)
-            goes_on = drawn < n_places
+        drawn = chosen if is_path else np.searchsorted(np.cumsum(weights), shares)
+        goes_on = weights[chosen] > 0.5 / n_places if is_path else drawn < n_places
         states[goes_on, step + 1] = rollouts.states[step % len(rollouts.states)][drawn[goes_on]]
     return PredictedPaths(states, np.append(1.0, rollouts.running), is_path)
 
@@ -129,7 +123,7 @@ def logged_paths(data: Dataset, n_steps: int) -> tuple[FloatArray, FloatArray] |
     if data.episodes is None:
         return None
     names = np.unique(data.episodes)
-    chosen = names[:: -(-len(names) // N_LOGGED)]
+    chosen = names[:: -(-len(names) // 12)]  # so many at most, spread over the log
     states = np.full((len(chosen), n_steps + 1, data.observations.shape[1]), np.nan)
     taken = data.actions.reshape(len(data), -1)
     actions = np.full((len(chosen), n_steps + 1, taken.shape[1]), np.nan)
@@ -146,7 +140,6 @@ def visited_states(rollouts: Rollouts, gamma: float, goes_on: BoolArray) -> Visi
     if rollouts.by == "kernel":
         visits[: len(goes_on)] *= goes_on
     if (visits > 0.0).sum() > MOST_PLACES:
-        drawn = evenly_drawn(visits, MOST_PLACES)
-        visits = np.bincount(drawn, minlength=len(visits)).astype(np.float64)
+        visits = np.bincount(evenly_drawn(visits, MOST_PLACES), minlength=len(visits)).astype(float)
     is_visited = visits > 0.0
     return VisitedStates(states[is_visited], visits[is_visited] / visits.sum())

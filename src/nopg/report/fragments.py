@@ -80,9 +80,8 @@ def search_table(search: SearchResult) -> str:
     rows = []
     for i, one in enumerate(search.candidates):
         refined = DASH if one.refined is None else number(one.refined.value)
-        kept = "kept" if i == search.chosen else ""
-        cells = [number(one.first.value), refined, f"{one.final.uncertainty:.2f}", kept]
-        rows.append([str(one.method), *cells])
+        cells = [number(one.first.value), refined, f"{one.final.uncertainty:.2f}"]
+        rows.append([str(one.method), *cells, "kept" if i == search.chosen else ""])
     return table(["found by", "first estimate", "last estimate", "uncertainty", ""], rows)
 
 

@@ -25,7 +25,6 @@ PART = 2_000_000  # kernel entries at once
 MODEL_WORK = 25_000_000  # kernel entries of learned models: a second or two
 FINEST, COARSEST, LINE = 72, 21, 301  # points per side of a plane, and of a line
 FINEST_VALUE, COARSEST_VALUE = 15, 5  # the same for values by models
-BLUR = 1 / 32  # deviation of blurred visits, in sides of the plane
 MOST, MOST_BY_MODELS = 10, 4
 """Coordinates offered; of more, those that vary most in units of their bandwidth.
 Learned models take longer for every plane of values, so that fewer are offered."""
@@ -47,18 +46,13 @@ class Coordinate:
 
     def of(self, states: FloatArray) -> FloatArray:
         """Where states lie on this axis, (..., d_s) -> (...)."""
-        if not self.is_angle:
-            return np.asarray(states[..., self.columns[0]])
-        cosine, sine = self.columns
-        return np.asarray(np.arctan2(states[..., sine], states[..., cosine]))
+        parts = [states[..., column] for column in self.columns]
+        return np.asarray(np.arctan2(parts[1], parts[0]) if self.is_angle else parts[0])
 
     def place(self, states: FloatArray, values: FloatArray) -> None:
         """Move states (m, d_s) to `values` (m,) on this axis, in place."""
-        if not self.is_angle:
-            states[:, self.columns[0]] = values
-            return
-        cosine, sine = self.columns
-        states[:, cosine], states[:, sine] = np.cos(values), np.sin(values)
+        parts = [np.cos(values), np.sin(values)] if self.is_angle else [values]
+        states[:, self.columns] = np.stack(parts, axis=1)
 
 
 def coordinates(
@@ -86,9 +80,7 @@ def held_state(axes: tuple[Coordinate, ...], states: FloatArray, weights: FloatA
     """The weighted mean state, on the circle where a coordinate is an angle, (d_s,)."""
     mean = np.average(states, axis=0, weights=weights)
     for axis in axes:
-        if axis.is_angle:
-            cosine, sine = axis.columns
-            axis.place(mean[None, :], np.arctan2(mean[[sine]], mean[[cosine]]))
+        axis.place(mean[None, :], axis.of(mean[None, :]))
     return np.asarray(mean)
 
 
@@ -103,11 +95,8 @@ def _angles(data: Dataset) -> list[tuple[int, int]]:
 
 def _angle_name(names: list[str]) -> str:
     """`theta` from `cos(theta)` and `sin(theta)`, else what the two are."""
-    bare = {
-        re.sub(r"(?i)^(cosine|sine|cos|sin)\b|[\s_]*(cosine|sine|cos|sin)$", "", name)
-        .strip(" _()")
-        for name in names
-    }  # fmt: skip
+    function = r"(?i)^(cosine|sine|cos|sin)\b|[\s_]*(cosine|sine|cos|sin)$"
+    bare = {re.sub(function, "", name).strip(" _()") for name in names}
     return f"angle of ({names[0]}, {names[1]})" if len(bare) > 1 else bare.pop() or "angle"
 
 
@@ -135,23 +124,18 @@ class Plane:
 
 def planes(evidence: Evidence, axes: tuple[Coordinate, ...], held: FloatArray) -> list[Plane]:
     """Every two coordinates, or a line; `held`, (d_s,), gives the others."""
-    pairs: list[tuple[int, int | None]] = [*combinations(range(len(axes)), 2)]
-    pairs = pairs or [(0, None)]
+    pairs: list[tuple[int, int | None]] = [*combinations(range(len(axes)), 2)] or [(0, None)]
     side, value_side = _sides(evidence, len(pairs), is_line=len(axes) == 1)
     found = []
     for x, y in pairs:
         drawn = (axes[x],) if y is None else (axes[x], axes[y])
         states = _grid(drawn, held, side)
         shape = (1 if y is None else side, side)
-        plane = Plane(
-            x=x,
-            y=y,
-            value=_values(evidence, drawn, held, side, value_side).reshape(shape),
-            visits=_visits(evidence.visited, drawn, side),
-            untried=untried_at(evidence.policy, states).clip(max=1e6).reshape(shape),
-            actions=_policy_layers(evidence.policy, states).reshape(-1, *shape),
-        )
-        found.append(plane)
+        value = _values(evidence, drawn, held, side, value_side).reshape(shape)
+        visits = _visits(evidence.visited, drawn, side)
+        untried = untried_at(evidence.policy, states).clip(max=1e6).reshape(shape)
+        actions = _policy_layers(evidence.policy, states).reshape(-1, *shape)
+        found.append(Plane(x, y, value, visits, untried, actions))
     return found
 
 
@@ -160,8 +144,7 @@ def _sides(evidence: Evidence, n_planes: int, *, is_line: bool) -> tuple[int, in
     data, policy = evidence.data, evidence.policy
     layers = 3 + (2 if data.is_discrete else data.actions.shape[1])
     states = min(CELLS / layers, WORK / (len(data) * policy.estimator.policy_samples))
-    side = int(np.clip(math.sqrt(states / n_planes), COARSEST, FINEST))
-    side = LINE if is_line else side
+    side = LINE if is_line else int(np.clip(math.sqrt(states / n_planes), COARSEST, FINEST))
     if not evidence.is_by_models:
         return side, side
     # Some 7 / (1 - gamma) steps in each of two models, n entries every time.
@@ -175,10 +158,9 @@ def _sides(evidence: Evidence, n_planes: int, *, is_line: bool) -> tuple[int, in
 def _grid(drawn: tuple[Coordinate, ...], held: FloatArray, side: int) -> FloatArray:
     """States of a grid, the first coordinate changing fastest, (r c, d_s)."""
     lines = [np.linspace(axis.low, axis.high, side) for axis in drawn]
-    places = [grid.ravel() for grid in np.meshgrid(*lines)]
-    states = np.tile(held, (len(places[0]), 1))
-    for axis, place in zip(drawn, places, strict=True):
-        axis.place(states, place)
+    states = np.tile(held, (side ** len(drawn), 1))
+    for axis, grid in zip(drawn, np.meshgrid(*lines), strict=True):
+        axis.place(states, grid.ravel())
     return states
 
 
@@ -207,7 +189,7 @@ def _visits(visited: VisitedStates, drawn: tuple[Coordinate, ...], side: int) ->
         modes.append("wrap" if axis.is_angle else "constant")
         places.append(axis.of(visited.states))
     counts, _ = np.histogramdd(places, bins=edges, weights=visited.visits)
-    blurred = gaussian_filter(counts, max(0.7, BLUR * side), mode=modes)
+    blurred = gaussian_filter(counts, max(0.7, side / 32), mode=modes)
     return np.atleast_2d(np.asarray(blurred, dtype=np.float64))
 
 

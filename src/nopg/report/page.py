@@ -19,10 +19,8 @@ from nopg.report.evidence import Evidence, gather
 from nopg.report.payload import json_in_html, payload
 from nopg.runs.run_config import versions
 
-SCRIPTS = (
-    *("base.js", "frame.js", "curve.js", "planes.js"),
-    *("overlays.js", "maps.js", "paths.js", "start.js"),
-)  # in the order they build on each other
+# In the order they build on each other.
+SCRIPTS = ("base", "frame", "curve", "planes", "overlays", "maps", "paths", "start")
 
 
 def write_report(
@@ -56,7 +54,7 @@ def report_page(
 ) -> str:
     """The whole page as text."""
     numbers = payload(evidence)
-    scripts = "\n".join(_asset(name) for name in SCRIPTS)
+    scripts = "\n".join(_asset(f"{name}.js") for name in SCRIPTS)
     script = f'(() => {{\n"use strict";\n{scripts}\n}})();'  # a scope of its own
     style = _asset("style.css")
     policy, data, replay = evidence.policy, evidence.data, evidence.grounds.replay
@@ -92,13 +90,11 @@ def report_page(
 
 def _security(script: str, style: str) -> str:
     """Only this very script and style may run; nothing may be fetched at all."""
-
-    def digest(text: str) -> str:
-        return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
+    digests = (hashlib.sha256(part.encode()).digest() for part in (script, style))
+    of_script, of_style = (base64.b64encode(digest).decode() for digest in digests)
     return (
-        f"default-src 'none'; script-src 'sha256-{digest(script)}'; "
-        f"style-src 'sha256-{digest(style)}'; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src 'sha256-{of_script}'; "
+        f"style-src 'sha256-{of_style}'; base-uri 'none'; form-action 'none'"
     )
 
 
@@ -115,5 +111,4 @@ def _settings(evidence: Evidence, origin: Mapping[str, Any]) -> str:
         h, names = policy.bandwidths, (*data.observation_names, *data.action_names)
         rows = zip(names, [fragments.number(x) for x in (*h.state, *h.action)], strict=True)
         parts += ["<h3>Bandwidths</h3>", fragments.table(["column", "width"], rows)]
-    parts += ["<h3>Origin</h3>", fragments.facts(facts.items())]
-    return "".join(parts)
+    return "".join([*parts, "<h3>Origin</h3>", fragments.facts(facts.items())])

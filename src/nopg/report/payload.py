@@ -10,16 +10,9 @@ import numpy as np
 from nopg.data.validation import FloatArray, IntArray
 from nopg.fitted.sign_off import untried_at
 from nopg.randomness import Seed
+from nopg.report import maps
 from nopg.report.evidence import Evidence, logged_paths
-from nopg.report.maps import (
-    MOST,
-    MOST_BY_MODELS,
-    Coordinate,
-    Plane,
-    coordinates,
-    held_state,
-    planes,
-)
+from nopg.report.maps import Coordinate, Plane
 
 MOST_SAMPLES, MOST_UPDATES = 3000, 1200  # drawn; of more, an even choice
 
@@ -32,10 +25,10 @@ def payload(evidence: Evidence) -> dict[str, Any]:
     spread = evidence.data.observations.std(axis=0)
     widths = spread if evidence.is_by_models else np.array(policy.bandwidths.state)
     widths = np.where(widths > 0.0, widths, np.inf)
-    most = MOST_BY_MODELS if evidence.is_by_models else MOST
-    axes = coordinates(evidence.data, starts, widths, most)
-    held = held_state(axes, visited.states, visited.visits)
-    drawn = planes(evidence, axes, held)
+    most = maps.MOST_BY_MODELS if evidence.is_by_models else maps.MOST
+    axes = maps.coordinates(evidence.data, starts, widths, most)
+    held = maps.held_state(axes, visited.states, visited.visits)
+    drawn = maps.planes(evidence, axes, held)
     return {
         "axes": [{"name": a.name, "angle": a.is_angle, "low": a.low, "high": a.high} for a in axes],
         "first": most_telling(drawn),
@@ -54,9 +47,7 @@ def json_in_html(numbers: Any) -> str:
     # JSON has no infinity and no NaN: both become null.
     plain = json.loads(json.dumps(numbers), parse_constant=lambda name: None)
     text = json.dumps(plain, ensure_ascii=True, separators=(",", ":"))
-    for sign in "<>&":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return text
+    return text.translate({ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&"})
 
 
 def most_telling(found: list[Plane]) -> tuple[int, int | None]:
@@ -121,13 +112,12 @@ def _paths(evidence: Evidence, axes: tuple[Coordinate, ...]) -> dict[str, Any]:
         filled[lasting] = values
         return packed(filled)
 
-    columns = policy.predict(states)[0].reshape(len(states), -1).T
     return {
         "k": k,
         "steps": paths.horizon,
         "isPath": paths.is_path,
         "at": [packed(axis.of(paths.states)) for axis in axes],
-        "action": [along(column) for column in columns],
+        "action": [along(a) for a in policy.predict(states)[0].reshape(len(states), -1).T],
         "untried": along(untried_at(policy, states)),
         "running": paths.running.tolist(),
     }

@@ -115,8 +115,7 @@ def of_training(evidence: Evidence) -> str:
     if not len(history):
         return ""
     seconds = number(history["seconds"][-1], 2)
-    updates = counted(len(history), "update")
-    return f" {updates} in {seconds} s; {history.stopped}."
+    return f" {counted(len(history), 'update')} in {seconds} s; {history.stopped}."
 
 
 def of_paths(evidence: Evidence) -> str:

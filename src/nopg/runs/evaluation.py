@@ -18,8 +18,6 @@ from nopg.envs.pendulum import register
 from nopg.errors import ConfigError, MissingExtraError, require_count, require_extra
 from nopg.fitted.policy import FittedPolicy
 
-CONFIDENCE = 0.95
-
 
 @dataclass(frozen=True)
 class Episode:
@@ -52,7 +50,7 @@ class Evaluation:
         if n < 2:
             return math.nan
         spread = float(np.std([episode.total for episode in self.episodes], ddof=1))
-        return float(stdtrit(n - 1, 0.5 + CONFIDENCE / 2)) * spread / math.sqrt(n)
+        return float(stdtrit(n - 1, 0.5 + 0.95 / 2)) * spread / math.sqrt(n)
 
 
 def evaluate(

@@ -10,6 +10,7 @@ policy.nopg           the policy, once training has ended; all there is of `lear
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,7 +28,6 @@ from nopg.fitted.policy import FittedPolicy
 from nopg.fitted.storage import from_bytes, to_bytes
 from nopg.runs.run_config import (
     RunConfig,
-    now,
     read_json,
     read_plain,
     reading,
@@ -71,7 +71,8 @@ class RunFolder:
         """Write the policy, and then how it was learned."""
         policy.save(self.path / "policy.nopg")
         history = policy.history or History()
-        status = {"stopped": history.stopped, "updates": len(history), "ended": now()}
+        ended = datetime.now(UTC).isoformat(timespec="seconds")
+        status = {"stopped": history.stopped, "updates": len(history), "ended": ended}
         write_json(self.path / "status.json", status)
 
     def history(self) -> History:

@@ -21,7 +21,6 @@ from nopg.errors import RunError
 from nopg.fitted.policy import FittedPolicy
 
 FORMAT = 3
-MAX_THREADS = 1024
 PACKAGES = ("nopg", "torch", "numpy", "scipy", "gymnasium", "safetensors")
 
 
@@ -53,7 +52,7 @@ class RunConfig:
             threads=torch.get_num_threads(),
             versions=versions(),
             command=shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
-            created=now(),
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
         )
 
     @classmethod
@@ -72,23 +71,15 @@ class RunConfig:
                     raise TypeError(f"{name} is {found[name]!r}")
             float(found["n_updates"])  # what no float holds would fail later
             config = cls(**{name: found[name] for name in kinds})
-            if not 1 <= config.threads <= MAX_THREADS:
+            if not 1 <= config.threads <= 1024:
                 raise ValueError(f"threads is {config.threads}")
             return config
-
-
-def now() -> str:
-    """The time, in UTC."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def versions() -> dict[str, str]:
     """Versions of everything that decides the numbers."""
     found = {name: metadata.version(name) for name in PACKAGES}
     return {"python": platform.python_version(), **found}
-
-
-MAX_JSON = 2**26  # most bytes a JSON file of a run may have: 64 MiB
 
 
 def require_plain(path: Path) -> None:
@@ -111,7 +102,7 @@ def read_plain(path: Path, max_bytes: int) -> bytes:
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in an ordinary file."""
     with reading(path, "a JSON object"):
-        return parse_json(read_plain(path, MAX_JSON))
+        return parse_json(read_plain(path, 2**26))  # 64 MiB at most
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:

@@ -31,9 +31,7 @@ def start_search(
             )
         unfinished.mkdir(parents=True, exist_ok=True)
         data.save(unfinished / DATA)
-        starts = initial_states
-        if starts is not None:
-            starts = np.asarray(starts, dtype=np.float64).tolist()
+        starts = None if initial_states is None else np.array(initial_states, float).tolist()
         # Written last: what is there is whole.
         write_json(unfinished / SETTINGS, {"settings": settings, "initial_states": starts})
         return _search(path)

@@ -142,20 +142,14 @@ def ascend(
         rate = config.rate(step, n_updates)
         adam.step(gradients, rate)
         state.step, state.seconds = step + 1, time.perf_counter() - began
-        yield _record(step + 1, solution, gradients, rate, state.seconds)
-
-
-def _record(
-    step: int, solution: BellmanSolution, gradients: tuple[Tensor, ...], rate: float, seconds: float
-) -> Update:
-    objective, q, mu = solution.objective(), solution.q, solution.mu
-    return Update(
-        step=step,
-        objective=float(objective),
-        certificate=objective.certificate,
-        gradient_norm=math.hypot(*[g.item() for g in torch._foreach_norm(gradients)]),
-        learning_rate=rate,
-        matvecs=q.matvecs + mu.matvecs,
-        fallbacks=q.fallbacks + mu.fallbacks,
-        seconds=seconds,
-    )
+        objective, q, mu = solution.objective(), solution.q, solution.mu
+        yield Update(
+            step=state.step,
+            objective=float(objective),
+            certificate=objective.certificate,
+            gradient_norm=math.hypot(*[g.item() for g in torch._foreach_norm(gradients)]),
+            learning_rate=rate,
+            matvecs=q.matvecs + mu.matvecs,
+            fallbacks=q.fallbacks + mu.fallbacks,
+            seconds=state.seconds,
+        )

@@ -66,8 +66,7 @@ def fit_batch(
     for updates in together:
         for history, update in zip(histories, updates, strict=True):
             history.updates.append(update)
-        best = max(update.objective for update in updates)
-        bar.set_postfix_str(f"best J={best:.4g}", refresh=False)
+        bar.set_postfix_str(f"best J={max(u.objective for u in updates):.4g}", refresh=False)
         bar.update()
     bar.close()
     for i, policy in enumerate(policies):

@@ -21,7 +21,6 @@ from nopg.policies.families import DeterministicPolicy, GaussianPolicy, Policy
 
 LARGE = 5_000_000
 """Entries of P from which a job is announced: about a tenth of a second per update."""
-SAMPLED_ROWS = 256
 SEARCH_BYTES = 48  # bytes per entry while neighbours are searched and sorted, beyond what is kept
 FUSED_BYTES = 21
 """Bytes per entry of fused updates: columns, log psi, weights, rows of P' and its
@@ -72,8 +71,8 @@ def estimate_budget(
     if isinstance(neighbours, int):
         length = float(min(neighbours, n))
     elif neighbours is not None:
-        # From the first to the last, evenly spread: nothing is drawn.
-        some = samples.next_states[:: 1 + (len(samples.next_states) - 1) // SAMPLED_ROWS]
+        # At most 256 from the first to the last, evenly spread: nothing is drawn.
+        some = samples.next_states[:: 1 + (len(samples.next_states) - 1) // 256]
         length = list_rows(some, samples, bandwidths, config.estimator).n_entries / len(some)
     n_rows = n_own * config.estimator.next_state_samples + len(initial)
     entries = round(n_rows * length)
@@ -120,8 +119,7 @@ def _fused_bytes(policy: Policy, samples: Samples, config: NOPGConfig) -> int:
     is_alone = isinstance(policy, DeterministicPolicy) and rows.next_state_samples == 1
     if config.device == "cpu" or not (is_single and is_even and is_alone):
         return 0
-    d_a = samples.action_width
-    d = samples.states.shape[1] + d_a
+    d_a, d = samples.action_width, samples.states.shape[1] + samples.action_width
     # Vectors of solves, gradient and lists; queries, places, what a layer says.
     numbers = 29 + 2 * d + (5 * sum(config.hidden) if len(config.hidden) > 1 else 0)
     if rows.rows == MATCHED:

@@ -23,8 +23,7 @@ class TrainingConfig:
     """How the policy is improved."""
 
     learning_rate: float = 1e-2  # Adam's step size at the start
-    # "cosine" lets the step size fall to zero; "constant" keeps it, as the paper does.
-    schedule: str = "cosine"
+    schedule: str = "cosine"  # the step size falls to zero; "constant" keeps it, as the paper does
     # Relative residual of the solves during training. Their errors hardly move the learning curve,
     # and J is corrected for them.
     rtol: float = 1e-2

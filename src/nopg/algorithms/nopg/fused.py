@@ -81,10 +81,9 @@ class FusedTrainer:
             for name, parameter in policy.named_parameters():
                 parameter.data = self.parameters[name].data[i]
         self._queries, self._skeleton = problem.queries, _skeleton(policies)
-        like = problem.queries
-        self.rate = like.new_zeros(())
-        self.objective = like.new_zeros(len(policies))
-        self.gradient_norm = like.new_zeros(len(policies))
+        self.rate = problem.queries.new_zeros(())
+        self.objective = problem.queries.new_zeros(len(policies))
+        self.gradient_norm = torch.zeros_like(self.objective)
         self.adam = torch.optim.Adam(
             list(self.parameters.values()),
             lr=self.rate,

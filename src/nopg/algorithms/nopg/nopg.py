@@ -68,8 +68,7 @@ class NOPG:
     ) -> None:
         kind = policy if isinstance(policy, str) else "custom"
         self.config = NOPGConfig.of(policy=kind, gamma=gamma, seed=seed, **settings)
-        self.bandwidth_rule = bandwidths
-        self._space = action_space
+        self.bandwidth_rule, self._space = bandwidths, action_space
         self._module = None if isinstance(policy, str) else policy
         self._fitted: FittedPolicy | None = None
         self._budget: Any = None

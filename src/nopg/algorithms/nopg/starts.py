@@ -157,8 +157,7 @@ def path_returns(policies: Sequence[Policy], fitted: FittedPolicy, ground: Groun
     paths, initial = ground.paths, torch.as_tensor(fitted.initial_states)
     is_noisy, least = paths.regression.is_noisy, (1.0 - paths.gamma) / LASTING
     gusts = Seed(fitted.seed).numpy("gusts") if is_noisy else None
-    farther = replace(paths, gamma=1.0 - least)
-    found = farther.returns(policies, _starts(initial, is_noisy), gusts)
+    found = replace(paths, gamma=1.0 - least).returns(policies, _starts(initial, is_noisy), gusts)
     return list((least * found.mean(axis=1)).tolist())
 
 
@@ -174,9 +173,8 @@ def _ascend_along(
     """Copies of a policy on its way up along its mean paths, the best of them first."""
     policy, kept = copy.deepcopy(policy), []
     parameters = [p for p in policy.parameters() if p.requires_grad]
-    adam, most = Adam(parameters, eps_for(rewards)), -math.inf
+    adam, best, most = Adam(parameters, eps_for(rewards)), policy, -math.inf
     first = LABEL_RATE if isinstance(policy, CategoricalPolicy) else LEARNING_RATE
-    best = policy
     for step in range(n_updates):
         value, slope = gradient.of(policy)
         if value > most:

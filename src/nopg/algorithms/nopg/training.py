@@ -151,9 +151,7 @@ def announce(text: str) -> None:
 
 def _show(bar: Any, history: History) -> None:
     text = f"J={history.updates[-1].objective:.4g}"
-    evaluated = next((u for u in reversed(history.updates) if u.evaluations), None)
-    if evaluated is not None:
-        results = evaluated.evaluations.items()
-        text += "".join(f", {name}={result:.4g}" for name, result in results)
+    results = next((u.evaluations for u in reversed(history.updates) if u.evaluations), {})
+    text += "".join(f", {name}={result:.4g}" for name, result in results.items())
     bar.set_postfix_str(text, refresh=False)
     bar.update()

@@ -190,6 +190,9 @@ def learn(
             before = None if start is None or not start.models else start.models[0]
             models = fit_ensemble(data, generator, known_reward, before)
             _warn_of_starts(models[0], places)
+            if (standardise := getattr(fresh, "standardise", None)) is not None:
+                # Models know nothing of a switch that is on: what a policy makes of it is chance.
+                standardise.ignore(models[0].bounds.is_switch)
             floor = None
             if risk == "mean":
                 bar.set_postfix_str("clone of the best episodes")

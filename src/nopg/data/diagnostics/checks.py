@@ -14,8 +14,6 @@ from nopg.data.coverage import FAR, without_far
 from nopg.data.transitions import TransitionTable
 from nopg.data.validation import FloatArray, IntArray, counted
 
-_FEW_LEVELS = 5
-
 
 @dataclass(frozen=True)
 class Diagnostic:
@@ -101,12 +99,10 @@ def _duplicates(table: TransitionTable) -> Iterator[Diagnostic]:
 
 def _states(table: TransitionTable) -> Iterator[Diagnostic]:
     columns = list(zip(table.observation_names, table.observations.T, strict=True))
-    constant = [name for name, values in columns if np.ptp(values) == 0]
-    if constant:
+    if constant := [name for name, values in columns if np.ptp(values) == 0]:
         yield diagnostic("constant_columns", names=" and ".join(constant))
     # Not of rewards: one may well be a thousand once, at the goal.
-    outside = {name: int((v != without_far(v)).sum()) for name, v in columns}
-    far = [f"{n} in {name}" for name, n in outside.items() if n]
+    far = [f"{n} in {name}" for name, v in columns if (n := int((v != without_far(v)).sum()))]
     if far:
         yield diagnostic("outliers", far=FAR, counts=", ".join(far))
     moved = np.abs(table.next_observations - table.observations)
@@ -132,8 +128,7 @@ def _rewards(table: TransitionTable) -> Iterator[Diagnostic]:
 
 def _labels(table: TransitionTable) -> Iterator[Diagnostic]:
     counts = np.bincount(table.actions, minlength=table.n_actions)
-    untried = [str(label) for label in np.nonzero(counts == 0)[0]]
-    if untried:
+    if untried := [str(label) for label in np.nonzero(counts == 0)[0]]:
         yield diagnostic("untried_actions", labels=", ".join(untried[:10]))
 
 
@@ -146,7 +141,7 @@ def _action(name: str, values: FloatArray, low: float, high: float) -> Iterator[
     share = float(((values <= low) | (values >= high)).mean())
     if len(distinct) == 1:
         yield diagnostic("constant_action", name=name, value=distinct[0])
-    elif len(distinct) <= _FEW_LEVELS:
+    elif len(distinct) <= 5:
         levels = ", ".join(f"{value:g}" for value in distinct)
         yield diagnostic("few_action_levels", name=name, values=levels)
     elif share > max(0.05, 4.0 / len(values)):

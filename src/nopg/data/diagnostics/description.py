@@ -58,8 +58,7 @@ class Description:
         lines += [] if self.findings else ["- Nothing stands out."]
         for finding in self.findings:
             mark = "!" if finding.level == "warning" else "-"
-            lines += _wrapped(f"{mark} ", finding.what)
-            lines += _wrapped("    ", finding.meaning)
+            lines += _wrapped(f"{mark} ", finding.what) + _wrapped("    ", finding.meaning)
         return "\n\n".join("\n".join(block) for block in [*blocks, lines])
 
     def counts(self) -> list[str]:

@@ -10,7 +10,6 @@ from nopg.data.validation import FloatArray
 
 _COARSE = 0.2  # deviations of a change from which on steps of a sensor matter
 _PINNED, _OFTEN = 0.02, 3.0  # least share of rows at a limit, and over other values
-_BANDS = (0.1, 0.2, 0.3, 0.4, 0.5)  # dead bands tried: quantiles of actions
 _LESS, _FLAT = 0.8, 0.2  # what a dead band leaves of a line, and its slope, at most
 _STUCK, _TOLD = 15, 0.9  # steps that rest or break loose, and how surely it is told
 _FEWEST, _MOST = 100, 20_000  # rows needed, and rows looked at: the first of a long log
@@ -28,8 +27,7 @@ def hardware_diagnostics(table: TransitionTable) -> Iterator[Diagnostic]:
         if step is None:
             yield from _limits(name, then[:, i])
         elif step > _COARSE * (moves := moved[:, i].std()):
-            found = {"name": name, "step": step, "moves": moves}
-            yield diagnostic("coarse_sensor", step <= moves, **found)
+            yield diagnostic("coarse_sensor", step <= moves, name=name, step=step, moves=moves)
         if step is None and not table.is_discrete:
             yield from _stuck(name, now[:, i], then[:, i], actions, table.action_names)
     if not table.is_discrete:
@@ -88,7 +86,7 @@ def _dead_bands(
         beside = np.column_stack([smooth, np.delete(sizes, j, axis=1)])
         tried = [
             (*_bend(beside, sizes[:, j], band, column), float(band * unit[j]), state)
-            for band in np.quantile(np.abs(sizes[:, j]), _BANDS)
+            for band in np.quantile(np.abs(sizes[:, j]), (0.1, 0.2, 0.3, 0.4, 0.5))
             for column, state in zip(moved.T, table.observation_names, strict=True)
         ]
         left, slope, band, state = min(tried)
@@ -112,5 +110,4 @@ def _bend(
 def _fitted(columns: FloatArray, values: FloatArray) -> tuple[float, FloatArray]:
     """Squared errors of a linear regression, and its weights."""
     weights = np.linalg.lstsq(columns, values, rcond=None)[0]
-    left = values - columns @ weights
-    return float((left**2).sum()), np.asarray(weights, dtype=np.float64)
+    return float(((values - columns @ weights) ** 2).sum()), np.asarray(weights, dtype=np.float64)

@@ -87,8 +87,7 @@ def _look_back(left: Residuals, sequences: Sequences, longest: int, name: str) -
     past: list[FloatArray] = []
     by_length = []
     for lag in range(1, longest + 1):
-        rows = left.rows - lag
-        past += [sequences.states[rows], sequences.actions[rows]]
+        past += [sequences.states[left.rows - lag], sequences.actions[left.rows - lag]]
         by_length.append(left.left(*present, *past))
     leftover = np.array([errors.mean() for errors in by_length])  # (longest,)
     best = int(leftover.argmin())

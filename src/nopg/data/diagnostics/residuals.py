@@ -151,9 +151,8 @@ def residuals(sequences: Sequences, lag: int, least: float) -> Iterator[Residual
     folds = _folds(sequences, rows, generator)
     inputs = np.hstack([sequences.states, sequences.actions])[rows]
     inputs = inputs[:, inputs.std(axis=0) > 0]
-    # Far steps, a reset or a crash, count as ten robust deviations.
-    steps = [without_far(column) for column in sequences.steps[rows].T]
-    every = _standardised(np.column_stack(steps))  # (m, d_s)
+    # Far steps, a reset or a crash, count as ten robust deviations, (m, d_s).
+    every = _standardised(np.column_stack([without_far(c) for c in sequences.steps[rows].T]))
     for column in _least_linear(inputs, every):
         targets, some = every[:, column], generator.permutation(len(rows))[:_FITTED]
         process = GaussianRegression.fit(inputs[some], targets[some])

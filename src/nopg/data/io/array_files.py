@@ -59,7 +59,6 @@ def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]
     return content.reshape(shape, order="F" if is_fortran else "C")
 
 
-_HARMLESS = (2, 3)  # filters that leave the size as it is: shuffle, a checksum
 # How much one byte can become: gzip; lzf stops at the size of a chunk by itself.
 _RATIO = {1: 1032, 32000: 1}
 _SMALL, _CHECKSUM = 2**20, 4
@@ -85,14 +84,12 @@ def arrays_inside(file: Any, where: object) -> dict[str, Any]:
     def leads_out(name: str, link: Any) -> str | None:
         if not isinstance(link, h5py.HardLink):
             return name
-        node = file[name]
-        if isinstance(node, h5py.Dataset):
+        if isinstance(node := file[name], h5py.Dataset):
             found[name] = node
             return name if node.external or node.is_virtual else None
         return None
 
-    culprit = file.visititems_links(leads_out)
-    if culprit is not None:
+    if (culprit := file.visititems_links(leads_out)) is not None:
         raise DataError(f"`{where}` must hold all its arrays, {culprit!r} leads out; copy it in.")
     return found
 
@@ -103,7 +100,7 @@ def unpacked_bytes(node: Any) -> int:
     chunk = math.prod(node.chunks or ()) * node.dtype.itemsize
     plist = node.id.get_create_plist()
     filters = [plist.get_filter(i)[0] for i in range(plist.get_nfilters())]
-    packers = [code for code in filters if code not in _HARMLESS]
+    packers = [code for code in filters if code not in (2, 3)]  # shuffle, a checksum
     for i in range(node.id.get_num_chunks() if packers else 0):
         stored = node.id.get_chunk_info(i)
         if len(packers) > 1 or packers[0] not in _RATIO:

@@ -38,8 +38,7 @@ def file_arguments(
     """The arguments of `Dataset` from a file of arrays and, if it is ours, its JSON."""
     needed = ["observations", "actions", "terminations"]
     needed += [] if callable(options.reward) else ["rewards"]
-    missing = [name for name in needed if name not in arrays]
-    if missing:
+    if missing := [name for name in needed if name not in arrays]:
         raise DataError(
             f"`{where}` must hold the arrays {', '.join(needed)}; it lacks "
             f"{', '.join(missing)} and has {', '.join(sorted(arrays)) or 'nothing'}."

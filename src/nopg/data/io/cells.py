@@ -132,6 +132,5 @@ def _numbered(labels: list[str]) -> tuple[IntArray, bool]:
     except (ValueError, OverflowError):
         ids = np.empty(0, dtype=np.int64)
     are_numbers = len(np.unique(ids)) == len(distinct)  # "1" and "01" are two labels
-    numbers = ids.tolist() if are_numbers else range(len(distinct))
-    number = dict(zip(distinct, numbers, strict=True))
+    number = dict(zip(distinct, ids.tolist() if are_numbers else range(len(distinct)), strict=True))
     return np.array([number[text] for text in labels], dtype=np.int64), are_numbers

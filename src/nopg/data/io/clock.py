@@ -19,8 +19,6 @@ from nopg.errors import DataError, warn
 
 Arrays = dict[str, NDArray[Any]]  # columns (n, d) by the names of `Dataset`
 _GAP, _JITTERS = 1.5, 10.0  # a gap is longer than so many sample times, and jitters
-_ONE_RATE = 1.5  # sample times of episodes may differ by this factor
-_UNEVEN = 0.2  # jitter, in sample times, that is worth a warning
 LATE = 0.25  # steps by which a row may be late and still count at a time of the grid
 
 
@@ -48,7 +46,7 @@ def follow_clock(
     jitter = float(np.std(passed[is_regular] / steps[is_regular]))
     notes += _said(step, jitter, int(is_gap.sum()), n_restarts)
     if options.resample is None:
-        if jitter > _UNEVEN:
+        if jitter > 0.2:  # of a sample time
             warn(
                 f"Rows should be evenly spaced, their intervals vary by {jitter:.0%}, "
                 f"and what one step does with them; resample={step:.3g} evens it out."
@@ -136,7 +134,7 @@ def _sample_times(passed: FloatArray, options: ReadOptions) -> tuple[FloatArray,
         steps[rows], longest[rows] = step, max(_GAP * step, step + _JITTERS * jitter)
     if options.gap is not None:
         longest[:] = options.gap
-    if options.resample is None and steps.max() > _ONE_RATE * steps.min():
+    if options.resample is None and steps.max() > 1.5 * steps.min():
         raise DataError(
             f"All episodes must have one sample time, found {steps.min():.3g} to "
             f"{steps.max():.3g}; bring them to one with resample={steps.max():.3g}."
@@ -196,8 +194,7 @@ def resampled(arrays: Arrays, times: FloatArray, cut: BoolArray, step: float) ->
         # Clocks jitter: a row that is a little late is still the row of its time.
         n_steps = int(clock[-1] / step + 1e-3) + 1
         grid: FloatArray = step * np.arange(n_steps, dtype=np.float64)
-        late = LATE * min(own, step)
-        before = np.searchsorted(clock, grid + late, side="right") - 1
+        before = np.searchsorted(clock, grid + LATE * min(own, step), side="right") - 1
         for name, array in arrays.items():
             values = array[rows]
             if name == "observations":

@@ -16,9 +16,7 @@ from nopg.data.io.options import ReadOptions
 from nopg.data.io.tables import TableSource
 from nopg.errors import DataError
 
-_ROWS_AT_ONCE = 20_000
 _LONGEST_LINE = 2**20
-_ROWS_TRIED = 100
 _COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")  # a decimal comma
 
 
@@ -29,10 +27,10 @@ class CsvFile(TableSource):
         self._path, self._options = path, options
         with self._rows() as rows:
             header, first = next(rows, None), next(rows, [])
-            cells = itertools.chain(first, *itertools.islice(rows, _ROWS_TRIED))
+            cells = itertools.chain(first, *itertools.islice(rows, 100))
             commas = sum(1 for cell in cells if _COMMA.fullmatch(cell.strip()))
-        decimal = options.decimal or ("," if commas and self._delimiter != "," else ".")
-        self._has_commas = decimal == ","
+        found = "," if commas and self._delimiter != "," else "."
+        self._has_commas = (options.decimal or found) == ","
         first = [self._pointed(cell) for cell in first]
         if self._has_commas:
             self.notes = ("Decimal commas were read.",)
@@ -54,7 +52,7 @@ class CsvFile(TableSource):
         n_rows, width = 0, len(self.names)
         with self._rows() as rows:
             next(rows)
-            while chunk := list(itertools.islice(rows, _ROWS_AT_ONCE)):
+            while chunk := list(itertools.islice(rows, 20_000)):
                 for row, found in enumerate(map(len, chunk)):
                     if found != width:
                         raise DataError(

@@ -21,8 +21,6 @@ from nopg.data.io.tables import TableSource
 from nopg.errors import DataError, require_extra
 
 TIME = "time"
-_LONGEST = 64  # numbers of a list that are columns; longer ones are pictures or scans
-_PIECE = 2**20  # bytes unpacked at once
 
 
 class McapFile(TableSource):
@@ -42,24 +40,21 @@ class McapFile(TableSource):
             raise DataError(f"`{path}` must hold messages with numbers, it has none; add topics.")
         self.names = (TIME, *self._topic_of)
         self.numeric = frozenset(self.names)
-        left = sorted(set(self._counts) - seen)
-        if left:
+        if left := sorted(set(self._counts) - seen):
             self.notes = (f"Left out: {', '.join(left)}, without numbers.",)
 
     def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """The columns at the times of one topic, all rows at once."""
-        asked = [name for name in names if name != TIME]
         times: dict[str, Any] = {}
         rows: dict[str, Any] = {}
         own: dict[str, list[str]] = {}
-        for name in asked:
+        for name in (n for n in names if n != TIME):
             own.setdefault(self._topic_of[name], []).append(name)
         for topic, time, cells in self._messages(set(own)):
             times.setdefault(topic, []).append(time)
             rows.setdefault(topic, []).append([cells.get(name, np.nan) for name in own[topic]])
         states = [n for n in self._options.observations or () if n in self._topic_of]
-        busiest = max(own, key=lambda topic: self._counts[topic])
-        leader = self._topic_of[states[0]] if states else busiest
+        leader = self._topic_of[states[0]] if states else max(own, key=self._counts.__getitem__)
         for topic in own:  # recorders write in order, and may be late by a little
             order = np.argsort(times[topic], kind="stable")
             times[topic] = np.array(times[topic])[order]
@@ -137,14 +132,13 @@ def _unpacked(chunk: Any) -> bytes:
     if not chunk.compression:
         return bytes(chunk.data)
     if chunk.compression == "zstd":
-        stream = require_extra("zstandard", "mcap").ZstdDecompressor()
-        stream = stream.stream_reader(packed)
+        stream = require_extra("zstandard", "mcap").ZstdDecompressor().stream_reader(packed)
     elif chunk.compression == "lz4":
         stream = require_extra("lz4.frame", "mcap").LZ4FrameFile(packed)
     else:
         raise ValueError(f"its chunks are packed by {chunk.compression[:20]!r}")
     content = bytearray()
-    while piece := stream.read(_PIECE):
+    while piece := stream.read(2**20):
         content += piece
         if len(content) > chunk.uncompressed_size:
             raise ValueError("a chunk unpacks to more than it says")
@@ -156,13 +150,12 @@ def _numbers(content: Any, name: str) -> Iterator[tuple[str, float]]:
     if isinstance(content, (bool, int, float)):
         yield name, float(content)
     elif isinstance(content, (list, tuple)) or hasattr(content, "tolist"):
-        if 0 < len(content) <= _LONGEST:
+        if 0 < len(content) <= 64:  # longer ones are pictures or scans
             for i, value in enumerate(content):
                 yield from _numbers(value, f"{name}.{i}")
     elif not isinstance(content, (str, bytes)):
         slots = getattr(content, "__slots__", ())  # of a message of ROS
-        fields = content if isinstance(content, dict) else {}
-        fields = fields or {slot: getattr(content, slot) for slot in slots}
+        fields = content if isinstance(content, dict) else {s: getattr(content, s) for s in slots}
         called = fields.get("name", ())
         for field, value in fields.items():
             is_list = isinstance(called, list) and isinstance(value, (list, tuple))

@@ -30,8 +30,7 @@ def from_table(table: Any, **options: Any) -> Dataset:
         array([0.5, 0.8])
     """
     known = [field.name for field in fields(ReadOptions)]
-    unknown = [name for name in options if name not in known]
-    if unknown:
+    if unknown := [name for name in options if name not in known]:
         raise ConfigError(
             f"Options must be those of `Dataset.load`, there is no {unknown[0]!r}"
             f"{did_you_mean(unknown, known)}"
@@ -62,8 +61,7 @@ def from_sb3(buffer: Any, *, scaled_actions: bool = True) -> Dataset:
         following = _rows(buffer.observations, (order + 1) % buffer.buffer_size)
     else:
         following = _rows(buffer.next_observations, order)
-    dones = _rows(buffer.dones, order).astype(bool)
-    timeouts = _rows(buffer.timeouts, order).astype(bool)
+    dones, timeouts = (_rows(a, order).astype(bool) for a in (buffer.dones, buffer.timeouts))
     is_start = np.concatenate([[True], dones[:-1]])
     is_start[:: len(order)] = True  # each environment's rows begin anew
     if hasattr(space, "n"):

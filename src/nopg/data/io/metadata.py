@@ -44,11 +44,9 @@ def space_from_json(description: dict[str, Any] | None) -> Space[Any] | None:
         raise TypeError(f"{name[:20]!r} is no dtype of numbers")
     dtype = np.dtype(name)
     shape = tuple(int(length) for length in description["shape"])
-    low, high = (
-        np.array([float(bound) for bound in description[side]], dtype=dtype)
-        for side in ("low", "high")
-    )
-    return Box(low.reshape(shape), high.reshape(shape), dtype=dtype.type)
+    bounds = ([float(bound) for bound in description[side]] for side in ("low", "high"))
+    low, high = (np.array(side, dtype=dtype).reshape(shape) for side in bounds)
+    return Box(low, high, dtype=dtype.type)
 
 
 _TEXTS = ("observation_names", "action_names", "notes")

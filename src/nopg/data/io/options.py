@@ -45,15 +45,13 @@ class ReadOptions:
         for name, allowed in _CHOICES.items():
             require_choice(name, getattr(self, name), allowed)
         for name in ("gap", "resample", "time_limit"):
-            value = getattr(self, name)
-            if value is not None and not 0.0 < value < float("inf"):
+            if (value := getattr(self, name)) is not None and not 0.0 < value < float("inf"):
                 what = "number of steps" if name == "time_limit" else "time"
                 raise ConfigError(f"`{name}` must be a positive {what} or None, got {value}.")
         for part in _MANY:
-            names = getattr(self, part)
-            if names is not None:
-                names = (names,) if isinstance(names, str) else tuple(names)
-                object.__setattr__(self, part, names)
+            if (names := getattr(self, part)) is not None:
+                listed = (names,) if isinstance(names, str) else tuple(names)
+                object.__setattr__(self, part, listed)
 
     def parts(self) -> dict[str, tuple[str, ...]]:
         """The columns that the caller named, by the part they play."""

@@ -18,8 +18,6 @@ from nopg.data.io.options import ReadOptions
 from nopg.data.io.tables import TableSource
 from nopg.errors import require_extra
 
-_ROWS_AT_ONCE = 65_536
-
 
 class ParquetFile(TableSource):
     """A Parquet file with flat columns."""
@@ -30,11 +28,8 @@ class ParquetFile(TableSource):
         with self._open() as file:
             schema = file.schema_arrow
         self.names = tuple(str(name) for name in schema.names)
-        self.numeric = frozenset(
-            str(field.name)
-            for field in schema
-            if types.is_integer(field.type) or types.is_floating(field.type)
-        )
+        numeric = (f for f in schema if types.is_integer(f.type) or types.is_floating(f.type))
+        self.numeric = frozenset(str(field.name) for field in numeric)
 
     def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """The cells of the columns `names`, a batch of rows at a time."""
@@ -42,7 +37,7 @@ class ParquetFile(TableSource):
             with open_plain(self._path, follow=True) as stream:
                 n_bytes = unpacked_bytes(stream, names)
             self._options.require_size(n_bytes, self._path)
-            for batch in file.iter_batches(_ROWS_AT_ONCE, columns=list(names)):
+            for batch in file.iter_batches(65_536, columns=list(names)):
                 yield {name: _cells(batch.column(name)) for name in names}
 
     @contextmanager

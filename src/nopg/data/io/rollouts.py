@@ -47,8 +47,7 @@ def from_env(
 
     seeds = Seed(seed)
     is_ours = isinstance(env, str)
-    if is_ours:
-        env = gymnasium.make(env)
+    env = gymnasium.make(env) if is_ours else env
     rows: list[tuple[Any, ...]] = []
     with closing(env) if is_ours else nullcontext():
         if policy is None:

@@ -27,7 +27,6 @@ USUAL = {
     "truncation": ("truncation", "truncated", "timeout"),
     "time": ("time", "timestamp", "t"),
 }  # names by which a column is found, in any case
-_COUNTS = ("", "step", "index")
 _ACTION = re.compile(r"(action|a|u)(_?\d+)?")
 
 
@@ -48,7 +47,7 @@ class MemoryTable(TableSource):
     def __init__(self, table: Any, notes: tuple[str, ...] = ()) -> None:
         self.notes = notes
         names = getattr(table, "columns", None)
-        names = list(table) if names is None else list(names)
+        names = table if names is None else names
         self._columns = {str(name): np.asarray(table[name]) for name in names}
         self.names = tuple(self._columns)
         self.numeric = frozenset(n for n, c in self._columns.items() if c.dtype.kind in "iuf")
@@ -79,8 +78,7 @@ def table_arguments(source: TableSource, options: ReadOptions) -> dict[str, Any]
     notes += (*source.notes, *timed)
     if settled.is_discrete is None:
         action, *others = columns_of["actions"]
-        is_label = not others and table[action].is_whole
-        is_label = is_label and not (arrays["actions"] < 0).any()
+        is_label = not others and table[action].is_whole and not (arrays["actions"] < 0).any()
         settled = replace(settled, is_discrete=is_label)
         if is_label:
             notes += (
@@ -123,7 +121,7 @@ def settle_columns(
         hits = [name for name in free if name.lower() in usual]
         if hits and getattr(options, part) is None:
             found[part] = hits[0]
-    taken = {*_COUNTS, *(name for usual in USUAL.values() for name in usual)}
+    taken = {"", "step", "index", *(name for usual in USUAL.values() for name in usual)}
     free = [name for name in free if name in numeric and name.lower() not in taken]
     if options.actions is None:
         found["actions"] = [n for n in free if _ACTION.fullmatch(n.lower())]
@@ -152,11 +150,9 @@ def settle_columns(
 
 
 def _require_present(names: Sequence[str], options: ReadOptions) -> None:
-    repeated = sorted({name for name in names if list(names).count(name) > 1})
-    if repeated:
+    if repeated := sorted({name for name in names if list(names).count(name) > 1}):
         raise DataError(f"Every column must have its own name, rename one of {_shown(repeated)}.")
-    absent = [name for name in options.columns() if name not in names]
-    if absent:
+    if absent := [name for name in options.columns() if name not in names]:
         raise DataError(
             f"The columns you name must be in the table, {_shown(absent)} are not; it "
             f"has {_shown(names)}{did_you_mean(absent, names)}"
