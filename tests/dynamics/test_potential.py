@@ -78,6 +78,10 @@ def test_other_rewards_have_no_potential(kind: str) -> None:
     assert found([states, pushes, paid[kind], after]) is None
 
 
+def test_four_rows_are_too_few_to_hold_some_out() -> None:
+    assert found(steps(4)) is None
+
+
 def test_one_column_has_no_pairs() -> None:
     states, pushes, rewards, after = steps()
     assert found([states[:, :1], pushes, rewards, after[:, :1]]) is None

@@ -156,7 +156,7 @@ class Potential:
         moving = np.flatnonzero((spread > 1e-12) & (next_states != states).any(axis=0)).tolist()
         pairs = np.array(list(combinations(moving, 2)) * len(WIDTHS), dtype=np.int64)
         n_each = min(N_EACH, N_KERNELS // max(len(pairs), 1), len(states) // 2)
-        if not len(pairs) or n_each < 2 or rewards.std() == 0.0:
+        if not len(pairs) or n_each < 2 or len(states) < N_BLOCKS or rewards.std() == 0.0:
             return None
         factors = 1.0 / (unit[pairs] * np.repeat(WIDTHS, len(pairs) // len(WIDTHS))[:, None])
         order = generator.permutation(len(states))

@@ -46,8 +46,10 @@ def without_time_limit(data: Dataset) -> Dataset:
     # They are where all of several come after the same number of steps, in states like those in
     # which other episodes went on: no column tells them apart.
     ends = np.asarray(data.terminations)
+    if int(ends.sum()) < 2:
+        return data
     lengths = np.unique(step_numbers(data.episodes, ends | np.asarray(data.truncations))[ends])
-    if len(lengths) != 1 or lengths[0] < LONG or int(ends.sum()) < 2:
+    if len(lengths) != 1 or lengths[0] < LONG:
         return data
     reached = np.asarray(data.next_observations)
     others, last = reached[~ends], reached[ends]
