@@ -38,7 +38,11 @@ def ends(model: TerminationModel, states: Tensor) -> tuple[Tensor, Tensor]:
     distance = torch.cdist(states / model.unit, model.points) / model.width
     stands_for = 0.0 if model.log_counts is None else model.log_counts
     weights = torch.softmax(stands_for - 0.5 * distance.square(), dim=1)
-    return weights @ model.is_terminal, weights @ model.rewards
+    found, paid = weights @ model.is_terminal, weights @ model.rewards
+    for one in model.limits:
+        over = torch.sigmoid(one.slope * states[:, one.column] - one.offset)
+        found, paid = (1.0 - over) * found + over, (1.0 - over) * paid + over * one.reward
+    return found, paid
 
 
 def step(
@@ -58,7 +62,7 @@ def step(
         past = inputs[:, torch.from_numpy(model.history.copied)]
         reached = torch.cat([reached, model.history.changed(reached, past)], dim=1)
     after, out = projected(model.bounds, reached), out_of_support(model.bounds, reached)
-    rewards = predicted[:, d_s].clamp(*model.reward_bounds)
+    rewards = predicted[:, d_s].clamp(*model.reward_bounds[:2])
     if model.known_reward is not None:
         rewards = model.known_reward(states, actions, after)
     if model.termination is None:

@@ -15,8 +15,14 @@ from nopg.dynamics.compiled import process_fields
 from nopg.dynamics.ensemble import model_columns
 from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.posterior import drawn_models
-from nopg.dynamics.rollouts import rollout_gradients, rollout_steps
-from nopg.dynamics.terminations import TerminationModel
+from nopg.dynamics.rollouts import (
+    GONE,
+    model_rollout,
+    rollout_gradients,
+    rollout_steps,
+    running_probability,
+)
+from nopg.dynamics.terminations import Limit, TerminationModel
 from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
 from nopg.policies.arrays import ArrayPolicies
 from nopg.policies.build import PolicySpec
@@ -94,8 +100,10 @@ def case(request: pytest.FixtureRequest) -> Case:
         model = fitted(columns)
         assert model.potential is not None
         after, paid, ended = (torch.tensor(columns[i]) for i in (3, 2, 4))
-        ends = TerminationModel.fit(after, paid, ended, rng, has_impacts=True)
+        ends = TerminationModel.fit(after, paid, ended, rng, typical_step=torch.full((2,), 0.1))
         assert ends is not None
+        wall = Limit(1, 3.0, 1.0, -2.0)  # and one that is beyond a limit
+        ends = replace(ends, limits=(*ends.limits, wall))
         assert ends.log_counts is not None
         model = replace(model, termination=ends)
     else:
@@ -130,11 +138,14 @@ def steps_of(model: ArrayTransitionModel, case: Case, n_steps: int) -> list[Any]
 
 
 def flat(steps: list[Any]) -> list[np.ndarray]:
-    return [
+    """Each field of the steps that are made at all."""
+    fields = [
         np.stack([one.states for one in steps]),
         np.stack([one.actions for one in steps]),
         *(np.stack(x) for x in zip(*(one.outcome for one in steps), strict=True)),
     ]
+    is_made = np.stack([one.running for one in steps]) > GONE
+    return [field[is_made] for field in fields]
 
 
 @pytest.mark.parametrize("is_drawn", [False, True])
@@ -178,8 +189,38 @@ def test_recorded_actions_lead_to_the_same_states(
     ours = ArrayTransitionModel(model).follow(states, acted, draws)
     monkeypatch.setattr(transition_model, "compiled_library", lambda: None)
     theirs = ArrayTransitionModel(model).follow(states, acted, draws)
+    is_made = running_probability(theirs)[:-1] > (GONE if has_feedback else -1.0)
     for mine, other in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(mine, other, rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(mine[is_made], other[is_made], rtol=1e-6, atol=1e-7)
+
+
+def test_paths_that_have_ended_stay_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    states = rng.uniform(-1.0, 1.0, (400, 1))
+    actions = rng.uniform(-0.2, 0.2, (400, 1))
+    after = states + actions
+    columns = [states, actions, -np.square(states[:, 0]), after, (after[:, 0] > 0.9).astype(float)]
+    model = fitted(columns)
+    limit = torch.tensor([0.2], dtype=torch.float64)
+    spec = PolicySpec(kind="deterministic", n_states=1, n_outputs=1, hidden=(3,))
+    policy = spec.build(torch.Generator().manual_seed(0), -limit, limit)
+    with torch.no_grad():
+        [*policy.parameters()][-1].fill_(3.0)  # to the right, from everywhere
+    starts = np.linspace(-1.0, 0.8, 20)[:, None]  # in two groups
+    given = (model, ArrayPolicies([policy]), starts, 0.95, 60)
+    ours, ascent = model_rollout(*given), rollout_gradients(model, [policy], *given[2:])
+    is_gone = running_probability(ours.outcomes)[:-1] < GONE
+    assert 0.5 < is_gone.mean() < 0.9
+    moved = (ours.outcomes.next_states != ours.states).any(axis=2)
+    assert not moved[is_gone].any()
+    assert moved[~is_gone].all()
+    assert (ours.outcomes.rewards[is_gone] == 0.0).all()
+    monkeypatch.setattr(transition_model, "compiled_library", lambda: None)
+    model = replace(model)
+    theirs, slow = model_rollout(model, *given[1:]), rollout_gradients(model, [policy], *given[2:])
+    np.testing.assert_allclose(ours.returns, theirs.returns, rtol=1e-9)
+    for one, two in zip(ascent[0], slow[0], strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-6, atol=1e-9)
 
 
 def test_gradients_are_those_of_the_jacobians(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ def columns() -> list[torch.Tensor]:
 def model() -> TransitionModel:
     found = TransitionModel.fit(*columns(), generator=np.random.default_rng(0))
     # Far away draws are any function: without bounds, to see how they scatter.
-    return replace(found, reward_bounds=RewardBounds(-np.inf, np.inf))
+    return replace(found, reward_bounds=RewardBounds(-np.inf, np.inf, -np.inf))
 
 
 def drawn(model: TransitionModel, states: np.ndarray) -> np.ndarray:

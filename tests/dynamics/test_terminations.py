@@ -103,6 +103,8 @@ def test_a_limit_that_one_of_many_states_passed_is_none() -> None:
     assert model is not None
     assert len(model.points) == MAX_POINTS  # nothing was mirrored
 
+STEP = torch.full((4,), 0.1).double()
+
 
 def slope(n: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
     """Steps over a slope, which ends them: beyond no limit of a column. Speeds do not matter."""
@@ -113,7 +115,7 @@ def slope(n: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
 def test_columns_that_tell_nothing_of_ends_are_passed_over() -> None:
     states, ended = slope(900)
     model = TerminationModel.fit(
-        states, ended * FALL, ended, np.random.default_rng(0), has_impacts=True
+        states, ended * FALL, ended, np.random.default_rng(0), typical_step=STEP
     )
     assert model is not None
     assert float(model.unit[2:].min()) > 2.0 * float(model.unit[:2].max())
@@ -121,8 +123,8 @@ def test_columns_that_tell_nothing_of_ends_are_passed_over() -> None:
     found = reference.ends(model, others)[0]
     wrong = ((found > 0.5) != (truth > 0.5)).double().mean()
     # Kernels of one width for all columns err four times as often.
-    points = states / states.std(dim=0, correction=0)
-    plain = replace(model, unit=states.std(dim=0, correction=0), points=points, width=0.4)
+    unit = states.std(dim=0, correction=0)
+    plain = replace(model, unit=unit, points=model.points * model.unit / unit, width=0.4)
     worse = ((reference.ends(plain, others)[0] > 0.5) != (truth > 0.5)).double().mean()
     assert wrong < 0.04
     assert wrong < 0.5 * worse
@@ -135,7 +137,7 @@ def test_points_stand_for_the_rows_that_are_left_out() -> None:
     # Ends at random near a corner, so that others lie among them.
     chance = 0.05 * torch.exp(-4.0 * (states - 0.3).square().sum(dim=1))
     ended = (torch.tensor(rng.random(n)) < chance).double()
-    model = TerminationModel.fit(states, ended * FALL, ended, rng, has_impacts=True)
+    model = TerminationModel.fit(states, ended * FALL, ended, rng, typical_step=STEP)
     assert model is not None
     assert len(model.points) == MAX_POINTS
     found = reference.ends(model, states[:2_000])[0]
@@ -145,7 +147,7 @@ def test_points_stand_for_the_rows_that_are_left_out() -> None:
 def test_gradients_count_the_rows_that_points_stand_for() -> None:
     states, ended = slope(3 * MAX_POINTS)
     model = TerminationModel.fit(
-        states, ended * FALL, ended, np.random.default_rng(0), has_impacts=True
+        states, ended * FALL, ended, np.random.default_rng(0), typical_step=STEP
     )
     assert model is not None
     assert model.log_counts is not None
@@ -163,10 +165,36 @@ def test_gradients_count_the_rows_that_points_stand_for() -> None:
 def test_rows_of_a_part_have_the_widths_of_all() -> None:
     states, ended = slope(900)
     rng = np.random.default_rng(0)
-    whole = TerminationModel.fit(states, ended * FALL, ended, rng, has_impacts=True)
+    whole = TerminationModel.fit(states, ended * FALL, ended, rng, typical_step=STEP)
     part = TerminationModel.fit(
-        states[:700], ended[:700] * FALL, ended[:700], rng, whole, has_impacts=True
+        states[:700], ended[:700] * FALL, ended[:700], rng, whole, typical_step=STEP
     )
     assert whole is not None
     assert part is not None
     assert torch.equal(part.unit, whole.unit)
+
+
+def test_limits_hold_beside_impacts() -> None:
+    """Beyond a wall episodes end wherever the slope is, and not before it."""
+    states, ended = slope(900)
+    ended[states[:, 2] > 0.9] = 1.0
+    paid = ended * FALL
+    paid[states[:, 2] > 0.9] = -3.0
+    model = TerminationModel.fit(states, paid, ended, np.random.default_rng(0), typical_step=STEP)
+    assert model is not None
+    walls = [one for one in model.limits if one.column == 2]
+    assert len(walls) == 1
+    assert walls[0].offset / walls[0].slope == pytest.approx(0.9, abs=0.02)
+    at = torch.full((21, 4), 0.8).double()
+    at[:, 2] = torch.linspace(0.6, 1.0, 21).double()
+    found, paid = reference.ends(model, at)
+    assert float(found[at[:, 2] < 0.8].max()) < 0.1
+    assert float(found[-1]) > 0.7
+    assert float(paid[-1] / found[-1]) == pytest.approx(-3.0, rel=0.1)
+    gradients, size = model.gradients(at), 1e-6
+    for j in range(4):
+        step = torch.zeros(4).double()
+        step[j] = size
+        up, down = (reference.ends(model, at + sign * step) for sign in (1, -1))
+        for gradient, high, low in zip(gradients, up, down, strict=True):
+            assert torch.allclose(gradient[:, j], (high - low) / (2.0 * size), atol=1e-4)

@@ -122,9 +122,9 @@ class StateBounds:
         return cls(low, high, saturation, angles, step, is_switch), is_saturated
 
     @property
-    def has_switches(self) -> bool:
-        """Whether some dimension has two values, one of them seldom."""
-        return bool(self.is_switch.any())
+    def impact_step(self) -> Tensor | None:
+        """The typical step if some dimension has two values, one of them seldom: a contact."""
+        return self.typical_step if bool(self.is_switch.any()) else None
 
     def clip(self, states: Tensor) -> Tensor:
         """States within the bounds, with what saturation sets, (m, d_s)."""
@@ -205,12 +205,13 @@ class RewardBounds(NamedTuple):
 
     low: float
     high: float
+    seen: float  # the lowest
 
     @classmethod
     def of(cls, seen: Tensor) -> "RewardBounds":
         """Those of rewards seen, (n,), a little wider above and twice as wide below."""
         low, high = float(seen.min()), float(seen.max())
-        return cls(2.0 * low - high, high + MARGIN * (high - low))
+        return cls(2.0 * low - high, high + MARGIN * (high - low), low)
 
     def are_inside(self, clipped: Tensor) -> Tensor:
         """Where rewards within the bounds move with what they were clipped from."""

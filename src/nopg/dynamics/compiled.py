@@ -77,6 +77,8 @@ class CompiledModel:
         starts: Array,  # (B, d_s)
         n_steps: int,  # T
         draws: Any,  # standard normal draws of the noise, (T, B, d_s), or None
+        # Probability that each still runs, (B,), kept up to date; without it none is gone.
+        running: Array | None = None,
     ) -> tuple[Array, ...]:
         """States, actions and the fields of a predicted step, (T, B, ...) each."""
         library = compiled_library()
@@ -96,7 +98,7 @@ class CompiledModel:
         arrays += [np.empty((n_steps, n)) for _ in range(4)]
         arrays[0][0] = starts
         draws = None if draws is None else np.ascontiguousarray(draws)
-        given = [_pointer(draws), *(_pointer(array) for array in arrays)]
+        given = [_pointer(draws), _pointer(running), *(_pointer(array) for array in arrays)]
         _in_parts(library.nopg_rollout, (self.struct, policies), n, (n_steps, *given))
         del kept  # alive until here
         return tuple(arrays)
@@ -150,7 +152,7 @@ def compiled_library() -> Any:
     library = compiled("nopg.dynamics", "rollout.c", False)
     if library is not None:
         where, sizes, numbers = ctypes.c_void_p, [ctypes.c_int64] * 4, [ctypes.c_double]
-        library.nopg_rollout.argtypes = [where] * 2 + sizes + [where] * 9
+        library.nopg_rollout.argtypes = [where] * 2 + sizes + [where] * 10
         library.nopg_backward.argtypes = [where] + sizes + 2 * numbers + [where] * 12
     return library
 
@@ -216,7 +218,10 @@ wholes angles turned
 real reward_low reward_high
 whole n_points
 reals end_factor end_points end_offsets ended end_rewards
-whole n_ending n_pairs n_each
+whole n_ending n_limits
+wholes limit_columns
+reals limit_slopes limit_offsets limit_rewards
+whole n_pairs n_each
 wholes pairs
 reals pair_factors pair_points pair_offsets pair_weights pair_linear
 """

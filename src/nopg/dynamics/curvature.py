@@ -9,11 +9,13 @@ from torch import Tensor
 from nopg.dynamics.gaussian_process import GaussianProcess
 from nopg.dynamics.hyperparameters import angle_bends, angle_slopes
 from nopg.dynamics.rewards import KnownReward
+from nopg.dynamics.rollouts import GONE
 from nopg.dynamics.transition_model import PredictedStep, TransitionModel
 from nopg.policies.arrays import Array
 from nopg.threads import parallel_map
 
 BATCH = 128  # steps whose derivatives are taken at once
+LONGER = 2.0  # times its length, up to which a path that has ended is looked at
 DIFFERENCE = 1e-4  # of a known reward's slopes, in deviations of what it depends on
 
 
@@ -31,24 +33,54 @@ class Derivatives(NamedTuple):
 def derivatives(model: TransitionModel, states: Array, actions: Array) -> Derivatives:
     """At states and actions (T, B, ...), some at a time."""
     flat = [torch.from_numpy(x.reshape(-1, x.shape[2])) for x in (states, actions)]
+    found = _at(model, *flat, model.step(*flat))
+    whole = [field.numpy().reshape(*states.shape[:2], *field.shape[1:]) for field in found]
+    return Derivatives(PredictedStep(*whole[:6]), *whole[6:])
+
+
+def path_derivatives(model: TransitionModel, states: Array, actions: Array) -> Derivatives:
+    """Along paths of T steps. Long after one has ended there are none: 0, and an end for sure."""
+    flat = [x.reshape(-1, x.shape[2]) for x in (states, actions)]
+    steps = model.arrays.follow(flat[0], flat[1][None])
+    outcomes = PredictedStep(*(x.reshape(*states.shape[:2], *x.shape[2:]) for x in steps))
+    running = np.cumprod(outcomes.survives, axis=0) > GONE
+    # A change may make it longer.
+    is_near = np.arange(len(states))[:, None] <= LONGER * (1 + running.sum(axis=0))
+    rows = torch.from_numpy(np.flatnonzero(is_near))
+    found = _at(
+        model,
+        *(torch.from_numpy(x)[rows] for x in flat),
+        PredictedStep(*(torch.from_numpy(x[0])[rows] for x in steps)),
+    )
+
+    def spread(field: Tensor, value: float = 0.0) -> Array:
+        whole = np.full((*states.shape[:2], *field.shape[1:]), value)
+        whole[is_near] = field.numpy()
+        return whole
+
+    every = [spread(field) for field in found]
+    ends = PredictedStep(*every[:6])._replace(terminated=spread(found[3], 1.0))
+    return Derivatives(ends, *every[6:])
+
+
+def _at(
+    model: TransitionModel, states: Tensor, actions: Tensor, steps: PredictedStep[Tensor]
+) -> list[Tensor]:
+    """The fields of predicted steps and of `Derivatives`, (m, ...)."""
 
     def part(first: int) -> tuple[Tensor, ...]:
-        s, a = (x[first : first + BATCH] for x in flat)
-        step = model.step(s, a)
-        found = model.jacobians(s, a, step)
+        s, a, *step = (x[first : first + BATCH] for x in (states, actions, *steps))
+        outcome = PredictedStep(*step)
+        found = model.jacobians(s, a, outcome)
         moving = found.next_states @ found.reached
         earning = found.rewards + (found.final_rewards[:, None] @ moving)[:, 0]
         ending = (found.terminated[:, None] @ moving)[:, 0]
         leaving = (found.out_of_support[:, None] @ found.reached)[:, 0]
-        bending = _downwards(_reward_curvature(model, s, a, step, moving))
+        bending = _downwards(_reward_curvature(model, s, a, outcome, moving))
         return (*step, moving, earning, bending, ending, leaving)
 
-    parts = parallel_map(part, range(0, len(flat[0]), BATCH))
-    whole = [
-        torch.cat(field).numpy().reshape(*states.shape[:2], *field[0].shape[1:])
-        for field in zip(*parts, strict=True)
-    ]
-    return Derivatives(PredictedStep(*whole[:6]), *whole[6:])
+    parts = parallel_map(part, range(0, len(states), BATCH))
+    return [torch.cat(field) for field in zip(*parts, strict=True)]
 
 
 class SecondDerivatives(NamedTuple):

@@ -27,6 +27,7 @@
 #define WIDE 2
 #define TOGETHER 4
 #endif
+#define GONE 1e-12 /* probability of running at which a path has ended */
 #define IN_STEP 16 /* paths that take each step together: kernels of a target stay near by */
 #define PARTS (LANES / WIDE)
 #define EACH for (int p = 0; p < PARTS; p++)
@@ -76,6 +77,10 @@ typedef struct {
   const double *end_offsets; /* (n_points) */
   const double *ended, *end_rewards;
   int64_t n_ending; /* the first so many, a multiple of LANES, are all ends among them */
+  /* Limits of columns: with the logit slope x - offset an episode ends there, too. */
+  int64_t n_limits;
+  const int64_t *limit_columns;
+  const double *limit_slopes, *limit_offsets, *limit_rewards;
   /* Potential: kernels of n_pairs pairs of columns, n_each, a multiple of LANES; 0 for none. */
   int64_t n_pairs, n_each;
   const int64_t *pairs;       /* (n_pairs, 2) */
@@ -738,6 +743,12 @@ static double terminate(const Model *m, const double *state, double *scores, int
   return most;
 }
 
+/* Probability that the l-th limit is crossed. */
+static double crossed(const Model *m, int64_t l, const double *state) {
+  double logit = m->limit_slopes[l] * state[m->limit_columns[l]] - m->limit_offsets[l];
+  return 0.5 + 0.5 * tanh(0.5 * logit);
+}
+
 /* The potential of a state, and its slope unless that is null. */
 static double potential(const Model *m, const double *state, double *slope) {
   double found = 0.0;
@@ -780,10 +791,12 @@ static void feed_back(const Model *m, const Policies *a, int64_t row, const doub
 }
 
 /* Steps of the paths from `first` to `last` of n_paths. Arrays are (n_steps, n_paths, ...);
- * states[0] is given. Returns 0, or 1 where there is no memory. */
+ * states[0] is given. If the probability that each is `running` is given as well, which is kept up
+ * to date, a path that is GONE stays where it is and earns nothing. Returns 0, or 1 where there is
+ * no memory. */
 int nopg_rollout(const Model *m, const Policies *a, int64_t first, int64_t last, int64_t n_paths,
-                 int64_t n_steps, const double *draws, double *states, double *actions,
-                 double *reached, double *following, double *rewards,
+                 int64_t n_steps, const double *draws, double *running, double *states,
+                 double *actions, double *reached, double *following, double *rewards,
                  double *terminated, double *left, double *continuing) {
   int64_t width = m->d_z + m->q + 4 * LANES, own = widest(&a->net);
   width = own > width ? own : width;
@@ -794,17 +807,39 @@ int nopg_rollout(const Model *m, const Policies *a, int64_t first, int64_t last,
   double *two = one + width, *scores = two + width;
   int64_t per_draw = n_paths / m->n_draws, beside = m->n_ending;
   for (; first < last; first += IN_STEP) {
-    int64_t count = last - first < IN_STEP ? last - first : IN_STEP, draw[IN_STEP];
+    int64_t count = last - first < IN_STEP ? last - first : IN_STEP, draw[IN_STEP], path[IN_STEP];
     double before[IN_STEP];
-    for (int64_t k = 0; m->n_pairs && k < count; k++)
-      before[k] = potential(m, states + (first + k) * m->d_s, NULL);
-    for (int64_t k = 0; k < filled(count); k++)
-      draw[k] = (first + (k < count ? k : 0)) / per_draw;
+    for (int64_t k = 0; k < count; k++) {
+      path[k] = first + k;
+      if (m->n_pairs) before[k] = potential(m, states + (first + k) * m->d_s, NULL);
+    }
     for (int64_t t = 0; t < n_steps; t++) {
+      int64_t n_gone = 0;
       for (int64_t k = 0; k < count; k++) {
-        int64_t b = first + k, row = t * n_paths + b;
-        double *state = states + row * m->d_s, *action = actions + row * m->d_a;
+        int64_t b = path[k], row = t * n_paths + b;
+        double *state = states + row * m->d_s;
         if (t) memcpy(state, following + (row - n_paths) * m->d_s, m->d_s * sizeof(double));
+        if (running && running[b] < GONE) {
+          n_gone++;
+          for (; row < n_steps * n_paths; row += n_paths) {
+            memcpy(states + row * m->d_s, state, m->d_s * sizeof(double));
+            memcpy(reached + row * m->d_s, state, m->d_s * sizeof(double));
+            memcpy(following + row * m->d_s, state, m->d_s * sizeof(double));
+            memset(actions + row * m->d_a, 0, m->d_a * sizeof(double));
+            rewards[row] = left[row] = continuing[row] = 0.0;
+            terminated[row] = 1.0;
+          }
+        } else {
+          path[k - n_gone] = b;
+          before[k - n_gone] = before[k];
+        }
+      }
+      count -= n_gone;
+      if (!count) break;
+      for (int64_t k = 0; k < filled(count); k++) draw[k] = path[k < count ? k : 0] / per_draw;
+      for (int64_t k = 0; k < count; k++) {
+        int64_t b = path[k], row = t * n_paths + b;
+        double *state = states + row * m->d_s, *action = actions + row * m->d_a;
         if (a->given)
           memcpy(action, a->given + row * m->d_a, m->d_a * sizeof(double));
         else
@@ -816,7 +851,7 @@ int nopg_rollout(const Model *m, const Policies *a, int64_t first, int64_t last,
         memcpy(inputs + k * width, inputs, width * sizeof(double));
       predict(m, count, draw, width, inputs, outs, z, scaled);
       for (int64_t k = 0; k < count; k++) {
-        int64_t row = t * n_paths + first + k;
+        int64_t row = t * n_paths + path[k];
         double *input = inputs + k * width, *out = outs + k * width;
         double *state = states + row * m->d_s, *after = following + row * m->d_s;
         double *there = reached + row * m->d_s;
@@ -839,9 +874,15 @@ int nopg_rollout(const Model *m, const Policies *a, int64_t first, int64_t last,
         if (m->n_points) {
           double share, final;
           terminate(m, after, scores, &beside, &share, &final);
+          for (int64_t l = 0; l < m->n_limits; l++) {
+            double over = crossed(m, l, after);
+            share += over * (1.0 - share);
+            final += over * (m->limit_rewards[l] - final);
+          }
           terminated[row] = share;
           rewards[row] = (1.0 - share) * reward + final;
         }
+        if (running) running[path[k]] *= (1.0 - terminated[row]) * (1.0 - left[row]);
       }
     }
   }
@@ -997,6 +1038,17 @@ static void terminate_backward(const Model *m, const double *state, double *scor
     ending[i] *= m->end_factor[i] / total;
     final[i] *= m->end_factor[i] / total;
   }
+  for (int64_t l = 0; l < m->n_limits; l++) {
+    double over = crossed(m, l, state), slope = m->limit_slopes[l] * over * (1.0 - over);
+    for (int64_t i = 0; i < m->d_p; i++) {
+      ending[i] *= 1.0 - over;
+      final[i] *= 1.0 - over;
+    }
+    ending[m->limit_columns[l]] += slope * (1.0 - share);
+    final[m->limit_columns[l]] += slope * (m->limit_rewards[l] - reward);
+    share += over * (1.0 - share);
+    reward += over * (m->limit_rewards[l] - reward);
+  }
 }
 
 /* dU_t / da_t along the paths from `first` to `last`: see `rollout_gradients`. Arrays
@@ -1019,14 +1071,28 @@ int nopg_backward(const Model *m, int64_t first, int64_t last, int64_t n_paths,
   double *later = scores + m->n_points, *here = later + IN_STEP * width;
   double *kept = here + IN_STEP * width;
   for (; first < last; first += IN_STEP) {
-    int64_t count = last - first < IN_STEP ? last - first : IN_STEP;
+    int64_t every = last - first < IN_STEP ? last - first : IN_STEP, ends[IN_STEP], path[IN_STEP];
     double values[IN_STEP] = {0}, expected[IN_STEP];
     memset(adjoints, 0, IN_STEP * width * sizeof(double));
+    for (int64_t k = 0; k < every; k++) { /* what comes when it is gone moves nothing */
+      double running = 1.0;
+      for (ends[k] = 0; ends[k] < n_steps && running >= GONE; ends[k]++) {
+        int64_t row = ends[k] * n_paths + first + k;
+        running *= (1.0 - terminated[row]) * (1.0 - left[row]);
+      }
+    }
     for (int64_t t = n_steps - 1; t >= 0; t--) {
-      for (int64_t k = 0; k < count; k++) {
-        int64_t row = t * n_paths + first + k;
+      int64_t count = 0;
+      for (int64_t k = 0; k < every; k++) {
+        if (t < ends[k])
+          path[count++] = k;
+        else
+          memset(gradients + (t * n_paths + first + k) * d_a, 0, d_a * sizeof(double));
+      }
+      for (int64_t l = 0; l < count; l++) {
+        int64_t k = path[l], row = t * n_paths + first + k;
         const double *there = reached + row * d_s, *adjoint = adjoints + k * width;
-        double *input = inputs + k * width, *g = gs + k * width, *slope = slopes + k * width;
+        double *input = inputs + l * width, *g = gs + l * width, *slope = slopes + l * width;
         double stays = 1.0 - terminated[row], out = left[row], value = values[k];
         expected[k] = (1.0 - out) * value + out * worst;
         fill(m, states + row * d_s, actions + row * d_a, input);
@@ -1040,7 +1106,7 @@ int nopg_backward(const Model *m, int64_t first, int64_t last, int64_t n_paths,
         double reward = continuing[row];
         double counts = reward > m->reward_low && reward < m->reward_high ? stays : 0.0;
         if (m->n_pairs) { /* what follows now came before in the step after it */
-          if (t == n_steps - 1) potential(m, following + row * d_s, later + k * width);
+          if (t == ends[k] - 1) potential(m, following + row * d_s, later + k * width);
           potential(m, states + row * d_s, here + k * width);
           for (int64_t i = 0; i < d_s; i++) g[i] += counts * later[k * width + i];
         }
@@ -1064,9 +1130,9 @@ int nopg_backward(const Model *m, int64_t first, int64_t last, int64_t n_paths,
         g[m->d_p] = counts;
       }
       predict_backward(m, count, width, inputs, gs, slopes, z, scaled, kept);
-      for (int64_t k = 0; k < count; k++) {
-        int64_t row = t * n_paths + first + k;
-        double *gradient = gradients + row * d_a, *slope = slopes + k * width;
+      for (int64_t l = 0; l < count; l++) {
+        int64_t k = path[l], row = t * n_paths + first + k;
+        double *gradient = gradients + row * d_a, *slope = slopes + l * width;
         double *adjoint = adjoints + k * width;
         memcpy(gradient, slope + d_s, d_a * sizeof(double));
         for (int64_t i = 0; i < d_s; i++) {

@@ -85,12 +85,12 @@ def rollout_blocks(
     """
     most = MAX_BLOCK if rest is None else REST_BLOCK
     compiled = model.compiled if isinstance(model, ArrayTransitionModel) else None
-    states, t, count = starts, 0, BLOCK
+    states, t, count, running = starts, 0, BLOCK, np.ones(len(starts))
     while t < n_steps:
         count = min(count, n_steps - t)
         gusts = None if draws is None else draws[t : t + count]
         if compiled is not None and isinstance(actor, ArrayPolicies):
-            block = compiled.rollout(actor, states, count, gusts)
+            block = compiled.rollout(actor, states, count, gusts, running)
             more = min(2 * count, most)
         else:
             block, more = _numpy_block(model, actor, states, count, gusts), count

@@ -1,19 +1,36 @@
 """How episodes terminate in a learned model, and what a termination is worth."""
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from nopg.policies.arrays import Array
+
 MAX_POINTS = 1024  # next states that the probability of a termination rests on
 MANY = 3  # ends beyond all other states that make a limit
 SHARPER = 4.0  # how much narrower a kernel is made, to see its blur
 LEAST = 10  # ends beyond no limit from which on columns have widths of their own
+BEYOND = 2.0  # typical steps that ends may be beyond a limit, on average
 LOG_WIDTHS = (-4.0, 4.0)  # of the kernel along a column, in deviations of the data
 N_SEARCHED, PRIOR = 30, 1e-3  # steps of a search for widths, and its prior
 BORDER = 6.0  # kernel widths from a limit, within which states are mirrored at it
+
+
+class Limit(NamedTuple):
+    """Of a column, beyond which episodes end whatever the others are."""
+
+    column: int
+    slope: float  # of the logit of an end by the column
+    offset: float  # of that logit
+    reward: float  # what it pays
+
+    def crossed(self, states: Array) -> Array:
+        """Probability that it is, (m,)."""
+        logits = self.slope * states[:, self.column] - self.offset
+        return np.asarray(0.5 + 0.5 * np.tanh(0.5 * logits))
 
 
 @dataclass(frozen=True)
@@ -28,6 +45,7 @@ class TerminationModel:
     # Points, ends and rewards beyond limits that too few ends were seen at to be believed.
     suggested: tuple[Tensor, Tensor, Tensor]
     log_counts: Tensor | None = None  # of the rows that each point stands for, (m,); None for one
+    limits: tuple[Limit, ...] = ()  # beside the points, which tell of other ends
 
     @classmethod
     def fit(
@@ -38,9 +56,12 @@ class TerminationModel:
         generator: np.random.Generator,
         like: Self | None = None,
         *,
-        has_impacts: bool = False,
+        typical_step: Tensor | None = None,
     ) -> Self | None:
-        """From n transitions; None if nothing terminated. Columns count as they do in `like`."""
+        """From n transitions; None if nothing terminated. Columns count as they do in `like`.
+
+        If the typical step of each column is given, (d_s,), some ends may be impacts.
+        """
         is_terminal = terminations.to(torch.bool)
         if not bool(is_terminal.any()):
             return None
@@ -53,13 +74,22 @@ class TerminationModel:
         near = torch.cdist(points[-500:], points).topk(min(3, len(points)), largest=False)
         width = float(near.values[:, -1].median()) + 1e-6
         every = next_states[~is_terminal] / unit
-        crossed = [beyond for *_, beyond in _limits(points, ended > 0.0, every, MANY)]
-        is_told = sum(crossed, torch.zeros(len(points), dtype=torch.bool))
-        if not has_impacts or int(ended.sum()) - int(is_told.sum()) < LEAST:
+        limits, is_told = [], torch.zeros_like(is_terminal)
+        for j, sign, place, beyond in _limits(next_states / unit, is_terminal, every, MANY):
+            over = (sign * next_states[beyond, j] - place * unit[j]).mean()
+            # Nobody gets far beyond a limit: an impact may come at a speed that is the highest.
+            if typical_step is not None and over < BEYOND * typical_step[j]:
+                given = (sign / over, place * unit[j] / over, rewards[beyond].mean())
+                limits.append(Limit(j, *map(float, given)))
+                is_told |= beyond
+        if typical_step is None or int((is_terminal & ~is_told).sum()) < LEAST:
             seen, rest = (points, ended, paid), (every, BORDER * width)
             points, ended, paid = _mirrored(*seen, *rest, MANY)
             return cls(points, ended, paid, unit, width, _mirrored(*seen, *rest, 1))
         # Impacts are no limits of a column, and where they may come others have passed by.
+        drawn = drawn[~is_told[drawn]]
+        order, log_counts = _informative(next_states[drawn] / unit, is_terminal[drawn], drawn)
+        points, ended = next_states[order] / unit, is_terminal[order].to(rewards)
         if like is None or like.log_counts is None:
             episodes = is_terminal.cumsum(0) - is_terminal.long()  # each with its end
             unit = unit * _widths(points, ended, log_counts, episodes[order])
@@ -68,7 +98,7 @@ class TerminationModel:
         order, log_counts = _informative(next_states[drawn] / unit, is_terminal[drawn], drawn)
         points, ended = next_states[order] / unit, is_terminal[order].to(rewards)
         seen = (points, ended, ended * rewards[order])
-        return cls(*seen, unit, 1.0, seen, log_counts)
+        return cls(*seen, unit, 1.0, seen, log_counts, tuple(limits))
 
     def sharper(self) -> Self:
         """Another that the data allow: less blur, and limits where a single end suggests them."""
@@ -81,9 +111,17 @@ class TerminationModel:
         distance = torch.cdist(states / self.unit, self.points) / self.width
         scores = -0.5 * distance.square() + (0.0 if self.log_counts is None else self.log_counts)
         weights, found = torch.softmax(scores, dim=1), []
-        for values in (self.is_terminal, self.rewards):
-            share = weights * (values - (weights @ values)[:, None])
-            found.append((share @ self.points) / (self.width**2 * self.unit))
+        for values, at in ((self.is_terminal, (1.0,) * len(self.limits)), (self.rewards, None)):
+            expected = weights @ values
+            share = weights * (values - expected[:, None])
+            slopes = (share @ self.points) / (self.width**2 * self.unit)
+            for limit, paid in zip(self.limits, at or (x.reward for x in self.limits), strict=True):
+                crossed = torch.from_numpy(limit.crossed(states.numpy()))
+                slopes *= 1.0 - crossed[:, None]
+                by_column = limit.slope * crossed * (1.0 - crossed)
+                slopes[:, limit.column] += (paid - expected) * by_column
+                expected = expected + (paid - expected) * crossed
+            found.append(slopes)
         return found[0], found[1]
 
 

@@ -162,7 +162,7 @@ class TransitionModel:
         columns = (states, actions, rewards, next_states, terminations)
         ends = (found._followed(columns), rewards, terminations)
         before = None if like is None else like.termination
-        model = TerminationModel.fit(*ends, generator, before, has_impacts=bounds.has_switches)
+        model = TerminationModel.fit(*ends, generator, before, typical_step=bounds.impact_step)
         found = replace(found, termination=model)
         if like is None or like.stiction is None:
             return found
@@ -176,7 +176,11 @@ class TransitionModel:
 
     def worst_value(self, gamma: float) -> float:
         """The least a rollout can still earn: the lowest reward for ever, or an end."""
-        return self.reward_limits[0] / (1.0 - gamma)
+        low, _ = self.reward_limits
+        if self.termination is None or self.known_reward is not None:
+            return low / (1.0 - gamma)
+        # What an end costs is paid once.
+        return min(low, self.reward_bounds.seen / (1.0 - gamma))
 
     def step(
         self, states: Tensor, actions: Tensor, draws: Tensor | None = None
@@ -255,7 +259,7 @@ class TransitionModel:
             seen = (reached[keep], rewards[keep], ended[keep])
             # Where a task ends is known even if it was seen to end only once.
             rest = (np.random.default_rng(0), self.termination)
-            ends = TerminationModel.fit(*seen, *rest, has_impacts=self.bounds.has_switches)
+            ends = TerminationModel.fit(*seen, *rest, typical_step=self.bounds.impact_step)
             ends = ends or self.termination
             found.append(replace(self, process=process, termination=ends))
         return found
@@ -265,7 +269,7 @@ class TransitionModel:
         # The model knows nothing else: it never is where an impact has ended an episode.
         states, actions, _, next_states, terminations = columns
         found = next_states.clone()
-        if self.bounds.has_switches:
+        if self.bounds.impact_step is not None:
             is_on = self.bounds.are_switched(states) | self.bounds.are_switched(next_states)
             asked = torch.nonzero(is_on | terminations.bool())[:, 0]
             free = self.step(self.bounds.switched_off(states[asked]), actions[asked]).next_states
@@ -348,7 +352,7 @@ class ArrayTransitionModel:
             reached = np.concatenate([reached, past], axis=1)
         after, out = self._projected(reached)
         if (known := self._model.known_reward) is None:
-            low, high = self._model.reward_bounds
+            low, high, _ = self._model.reward_bounds
             rewards = predicted[:, d_s]
             if (potential := self._model.potential) is not None:
                 rewards = rewards + potential.gained(states, after)
@@ -370,7 +374,10 @@ class ArrayTransitionModel:
         """
         n_steps = len(actions[0] if isinstance(actions, PathFeedback) else actions)
         if self.compiled is not None:
-            return PredictedStep(*self.compiled.rollout(actions, states, n_steps, draws)[2:])
+            # What was recorded went on, whatever the model says.
+            running = np.ones(len(states)) if isinstance(actions, PathFeedback) else None
+            made = self.compiled.rollout(actions, states, n_steps, draws, running)
+            return PredictedStep(*made[2:])
         steps = []
         for t in range(n_steps):
             action = actions.at(t, states) if isinstance(actions, PathFeedback) else actions[t]
@@ -489,6 +496,7 @@ class _ArrayTermination:
         self._exponent[d] = -0.5 * (scaled * scaled).sum(axis=1)
         if model.log_counts is not None:
             self._exponent[d] += model.log_counts.numpy()
+        self._limits = model.limits
         self._values = np.stack([model.is_terminal.numpy(), model.rewards.numpy()], axis=1)
 
     def compiled_fields(self) -> dict[str, Any]:
@@ -503,12 +511,17 @@ class _ArrayTermination:
         offsets = filled_up(self._exponent[-1, order], -1e300)
         sizes = {"n_points": len(offsets), "n_ending": -(-is_end.sum() // LANES) * LANES}
         fields = {"end_factor": self._factor, "end_points": filled_up(points[order].T)}
-        return sizes | fields | {"end_offsets": offsets, "ended": ended, "end_rewards": rewards}
+        names = ("limit_columns", "limit_slopes", "limit_offsets", "limit_rewards")
+        fields |= dict(zip(names, zip(*self._limits, strict=True), strict=False))
+        fields |= {"n_limits": len(self._limits), "end_offsets": offsets}
+        return sizes | fields | {"ended": ended, "end_rewards": rewards}
 
     def __call__(self, states: Array) -> tuple[Array, Array]:
         scores = (states * self._factor) @ self._exponent[:-1] + self._exponent[-1]
         weights = _exp(scores - scores.max(axis=1, keepdims=True))
         shares = (weights @ self._values) / weights.sum(axis=1, keepdims=True)
+        for limit in self._limits:
+            shares += limit.crossed(states)[:, None] * (np.array([1.0, limit.reward]) - shares)
         return shares[:, 0], shares[:, 1]
 
 

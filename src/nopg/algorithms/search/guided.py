@@ -46,6 +46,9 @@ Advance = Callable[[float], None]  # told the best return so far
 N_STARTS, N_TAUGHT, N_STEPS = 3, 50, 2_000
 """Starts whose paths are optimised, and those that take them over, at most; and steps
 of the former, from which on there is one of them."""
+N_OWN, SHARES, N_MOVED = 15, (0.25, 0.5, 0.75, 1.0), 5
+"""Starts that get paths of their own if those of the first do not do for them; shares of the way
+there, and iterations at each."""
 N_WAYS = 4  # paths that are taught at most, if students earn less than was hoped
 N_ITERATIONS = 10  # iterations from everything there is, and as many from the best of it
 SEEN = 0.1  # weight gamma^T at which paths end
@@ -86,7 +89,7 @@ def trajectory_candidate(
         if known >= wanted:  # what is there earns that already
             continue
         found = lead()
-        taught, earned = _taught(task, data, shared(task, found, starts), starts, fresh, generator)
+        taught, earned = _taught(task, data, _spread(task, found, starts), starts, fresh, generator)
         if earned.mean() > most or student is fresh:
             student, most = taught, float(earned.mean())
             known = float(earned[: found.states.shape[1]].mean())
@@ -216,6 +219,26 @@ def _begun(
         repeats = count // x.shape[1]
         found.append(Feedback(*(np.repeat(field, repeats, axis=1) for field in path)))
     return Feedback(*(np.concatenate(field, axis=1) for field in zip(*found, strict=True)))
+
+
+def _spread(task: Task, found: Feedback, starts: Array) -> Feedback:
+    """A controller for every start: what was found from the first, or one of its own."""
+    n = found.states.shape[1]
+    hoped = float(task.returns(found, starts[:n]).mean())
+    each = shared(task, found, starts)
+    if np.median(task.returns(each, starts)) >= hoped - ALIKE * abs(hoped):
+        return each
+    # Feedback may not lead back from so far off. So paths are moved there, from the nearest start
+    # that has one, and a little at a time.
+    some, unit = starts[:N_OWN], starts.std(axis=0) + 1e-12
+    away = np.linalg.norm((some[:, None] - starts[:n]) / unit, axis=2)
+    first = away.argmin(axis=1)
+    own, home = found.of_paths(first), starts[first]
+    for share in SHARES:
+        own = optimised(task, own, home + share * (some - home), N_MOVED)
+    own = optimised(task, own, some, N_ITERATIONS)
+    every = Feedback(*(np.concatenate(pair, axis=1) for pair in zip(found, own, strict=True)))
+    return shared(task, every, starts)
 
 
 def _taught(

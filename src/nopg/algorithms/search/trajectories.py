@@ -16,7 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nopg.dynamics.compiled import PathFeedback
-from nopg.dynamics.curvature import Derivatives, SecondDerivatives, derivatives, second_derivatives
+from nopg.dynamics.curvature import (
+    Derivatives,
+    SecondDerivatives,
+    path_derivatives,
+    second_derivatives,
+)
 from nopg.dynamics.rollouts import ModelRollout, discounted_return
 from nopg.dynamics.transition_model import ArrayTransitionModel, PredictedStep, TransitionModel
 from nopg.policies.arrays import Array
@@ -194,17 +199,18 @@ def _backward(
     """
     n_steps, n_paths, d_s = controllers.states.shape
     model, limits, gamma = task.models[0], task.limits, task.gamma
-    d_a, worst = controllers.actions.shape[2], model.worst_value(gamma)
-    found = derivatives(model, controllers.states, controllers.actions)
+    worst = model.worst_value(gamma)
+    found = path_derivatives(model, controllers.states, controllers.actions)
     if task.penalty is not None:
         found = task.penalty.added_to(found, controllers.states)
     change = np.zeros_like(controllers.actions)
-    gains = np.zeros((n_steps, n_paths, d_a, d_s))
+    gains = controllers.gains.copy()  # those of steps that are never made stay
     value, slope = np.zeros(n_paths), np.zeros((n_paths, d_s))
     bend = np.zeros((n_paths, d_s, d_s))
     unit = np.maximum(0.5 * (limits[1] - limits[0]), 1e-9)  # of the actions
     least = max(1e-12 * float(np.ptp(model.rewards)), 1e-300)
-    for t in range(n_steps - 1, -1, -1):
+    is_made = (found.outcomes.terminated < 1.0).any(axis=1)
+    for t in np.flatnonzero(is_made)[::-1].tolist():
         outcome = PredictedStep(*(field[t] for field in found.outcomes))
         ahead = slope
         if t + 1 < n_steps:  # what follows begins elsewhere
@@ -229,7 +235,8 @@ def _backward(
         low, high = limits[:, None] - controllers.actions[t]
         step = np.clip(step, np.minimum(low, 0.0), np.maximum(high, 0.0))
         gain = -(inverse @ qq[:, d_s:, :d_s])
-        change[t], gains[t] = step, gain
+        change[t], is_here = step, outcome.terminated < 1.0
+        gains[t, is_here] = gain[is_here]
         turned, across = np.swapaxes(gain, 1, 2), qq[:, :d_s, d_s:]
         pushed = q[:, d_s:] + np.einsum("bij,bj->bi", by_action, step)
         slope = q[:, :d_s] + np.einsum("bij,bj->bi", turned, pushed)
