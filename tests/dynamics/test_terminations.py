@@ -103,6 +103,7 @@ def test_a_limit_that_one_of_many_states_passed_is_none() -> None:
     assert model is not None
     assert len(model.points) == MAX_POINTS  # nothing was mirrored
 
+
 STEP = torch.full((4,), 0.1).double()
 
 

@@ -49,8 +49,9 @@ class Saturation:
         # point of a circle.
         both = torch.cat([states, next_states])
         hits = torch.stack([next_states == both.amin(dim=0), next_states == both.amax(dim=0)])
-        inputs = torch.cat([states, actions], dim=1)
-        counts = torch.tensor([[_count(inputs[h]) for h in side.T] for side in hits])
+        x = torch.cat([states, actions], dim=1)
+        # Different rows: a system that repeats itself meets its own extremes again.
+        counts = torch.tensor([[len(torch.unique(x[h], dim=0)) for h in side.T] for side in hits])
         is_few = hits.sum(dim=1) <= MAX_SHARE * len(states)
         is_often = counts - 1 > MORE * _usual_repeats(next_states)
         stops = (counts >= MIN_STEPS) & is_often & is_few  # (2, d_s)
@@ -216,11 +217,6 @@ class RewardBounds(NamedTuple):
     def are_inside(self, clipped: Tensor) -> Tensor:
         """Where rewards within the bounds move with what they were clipped from."""
         return (clipped > self.low) & (clipped < self.high)
-
-
-def _count(rows: Tensor) -> int:
-    """Different rows: a system that repeats itself meets its own extremes again."""
-    return len(torch.unique(rows, dim=0)) if len(rows) > 1 else len(rows)
 
 
 def _usual_repeats(states: Tensor) -> Tensor:

@@ -88,12 +88,16 @@ class CompiledModel:
         self._require(draws, (n_steps, n, self.d_s))
         if isinstance(actor, np.ndarray):
             self._require(actor, (n_steps, n, self.d_a))
+            given_by: dict[str, Any] = {"count": 1, "given": actor}
         elif isinstance(actor, PathFeedback):
+            given_by = {"count": 1} | actor._asdict()
             whole, limits = (n_steps, n, self.d_a, self.d_s), (2, self.d_a)
             shapes = (whole[:3], (n_steps, n, self.d_s), whole, limits)
             for array, shape in zip(actor, shapes, strict=True):
                 self._require(array, shape)
-        policies, kept = _structure(_POLICIES, _policy_fields(actor, self.d_a))
+        else:
+            given_by = actor.compiled_fields(self.d_a)
+        policies, kept = _structure(_POLICIES, given_by)
         arrays = [np.empty((n_steps, n, k)) for k in (self.d_s, self.d_a, self.d_s, self.d_s)]
         arrays += [np.empty((n_steps, n)) for _ in range(4)]
         arrays[0][0] = starts
@@ -190,14 +194,6 @@ def filled_up(array: Array, value: float = 0.0) -> Array:
     """An array whose last axis is filled up to a multiple of `LANES`."""
     missing = -array.shape[-1] % LANES
     return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, missing)], constant_values=value)
-
-
-def _policy_fields(actor: ArrayPolicies | Array | PathFeedback, d_a: int) -> dict[str, Any]:
-    if isinstance(actor, np.ndarray):
-        return {"count": 1, "given": actor}
-    if isinstance(actor, PathFeedback):
-        return {"count": 1} | actor._asdict()
-    return actor.compiled_fields(d_a)
 
 
 _MODEL = """

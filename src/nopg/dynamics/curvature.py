@@ -30,57 +30,41 @@ class Derivatives(NamedTuple):
     leaving: Array  # (.., d), of that of leaving the data
 
 
-def derivatives(model: TransitionModel, states: Array, actions: Array) -> Derivatives:
-    """At states and actions (T, B, ...), some at a time."""
-    flat = [torch.from_numpy(x.reshape(-1, x.shape[2])) for x in (states, actions)]
-    found = _at(model, *flat, model.step(*flat))
-    whole = [field.numpy().reshape(*states.shape[:2], *field.shape[1:]) for field in found]
-    return Derivatives(PredictedStep(*whole[:6]), *whole[6:])
+def derivatives(
+    model: TransitionModel, states: Array, actions: Array, *, are_paths: bool = False
+) -> Derivatives:
+    """At states and actions (T, B, ...), some at a time.
 
-
-def path_derivatives(model: TransitionModel, states: Array, actions: Array) -> Derivatives:
-    """Along paths of T steps. Long after one has ended there are none: 0, and an end for sure."""
-    flat = [x.reshape(-1, x.shape[2]) for x in (states, actions)]
-    steps = model.arrays.follow(flat[0], flat[1][None])
-    outcomes = PredictedStep(*(x.reshape(*states.shape[:2], *x.shape[2:]) for x in steps))
-    running = np.cumprod(outcomes.survives, axis=0) > GONE
-    # A change may make it longer.
-    is_near = np.arange(len(states))[:, None] <= LONGER * (1 + running.sum(axis=0))
-    rows = torch.from_numpy(np.flatnonzero(is_near))
-    found = _at(
-        model,
-        *(torch.from_numpy(x)[rows] for x in flat),
-        PredictedStep(*(torch.from_numpy(x[0])[rows] for x in steps)),
-    )
-
-    def spread(field: Tensor, value: float = 0.0) -> Array:
-        whole = np.full((*states.shape[:2], *field.shape[1:]), value)
-        whole[is_near] = field.numpy()
-        return whole
-
-    every = [spread(field) for field in found]
-    ends = PredictedStep(*every[:6])._replace(terminated=spread(found[3], 1.0))
-    return Derivatives(ends, *every[6:])
-
-
-def _at(
-    model: TransitionModel, states: Tensor, actions: Tensor, steps: PredictedStep[Tensor]
-) -> list[Tensor]:
-    """The fields of predicted steps and of `Derivatives`, (m, ...)."""
+    Of paths of T steps there are none long after they ended: 0, and an end for sure.
+    """
+    s, a = (x.reshape(-1, x.shape[2]) for x in (states, actions))
+    steps = [field[0] for field in model.arrays.follow(s, a[None])]
+    is_near = np.ones(states.shape[:2], dtype=bool)
+    if are_paths:  # a change may make them longer
+        survives = PredictedStep(*steps).survives.reshape(is_near.shape)
+        n_made = (np.cumprod(survives, axis=0) > GONE).sum(axis=0)
+        is_near = np.arange(len(states))[:, None] <= LONGER * (1 + n_made)
+    flat = [torch.from_numpy(x[is_near.ravel()]) for x in (s, a, *steps)]
 
     def part(first: int) -> tuple[Tensor, ...]:
-        s, a, *step = (x[first : first + BATCH] for x in (states, actions, *steps))
-        outcome = PredictedStep(*step)
-        found = model.jacobians(s, a, outcome)
+        s, a, *fields = (x[first : first + BATCH] for x in flat)
+        step = PredictedStep(*fields)
+        found = model.jacobians(s, a, step)
         moving = found.next_states @ found.reached
         earning = found.rewards + (found.final_rewards[:, None] @ moving)[:, 0]
         ending = (found.terminated[:, None] @ moving)[:, 0]
         leaving = (found.out_of_support[:, None] @ found.reached)[:, 0]
-        bending = _downwards(_reward_curvature(model, s, a, outcome, moving))
+        bending = _downwards(_reward_curvature(model, s, a, step, moving))
         return (*step, moving, earning, bending, ending, leaving)
 
-    parts = parallel_map(part, range(0, len(states), BATCH))
-    return [torch.cat(field) for field in zip(*parts, strict=True)]
+    parts = parallel_map(part, range(0, len(flat[0]), BATCH))
+    whole = []
+    for fields in zip(*parts, strict=True):
+        whole.append(np.zeros((*is_near.shape, *fields[0].shape[1:])))
+        whole[-1][is_near] = torch.cat(fields).numpy()
+    outcomes = PredictedStep(*whole[:6])
+    outcomes.terminated[~is_near] = 1.0
+    return Derivatives(outcomes, *whole[6:])
 
 
 class SecondDerivatives(NamedTuple):

@@ -510,10 +510,10 @@ class _ArrayTermination:
         ended, rewards = map(filled_up, self._values[order].T)
         offsets = filled_up(self._exponent[-1, order], -1e300)
         sizes = {"n_points": len(offsets), "n_ending": -(-is_end.sum() // LANES) * LANES}
-        fields = {"end_factor": self._factor, "end_points": filled_up(points[order].T)}
+        fields: dict[str, Any] = {"end_factor": self._factor, "n_limits": len(self._limits)}
         names = ("limit_columns", "limit_slopes", "limit_offsets", "limit_rewards")
         fields |= dict(zip(names, zip(*self._limits, strict=True), strict=False))
-        fields |= {"n_limits": len(self._limits), "end_offsets": offsets}
+        fields |= {"end_points": filled_up(points[order].T), "end_offsets": offsets}
         return sizes | fields | {"ended": ended, "end_rewards": rewards}
 
     def __call__(self, states: Array) -> tuple[Array, Array]:

@@ -38,7 +38,9 @@ def leave_one_out(
     spread = inputs.std(dim=0, correction=0)
     varies = spread > 1e-12 * (1.0 + inputs.abs().amax(dim=0))
     x = (inputs / torch.where(varies, spread, torch.ones_like(spread)))[:, varies]
-    y = _standardised(targets)
+    deviation = targets.std(dim=0, correction=0)
+    y = (targets - targets.mean(dim=0)) / torch.where(deviation > 0, deviation, 1.0)
+    y = y[:, deviation > 0] if bool((deviation > 0).any()) else y[:, :1]
     queries, candidates = _choose(x, generator)
     # Squared differences by dimension, (d, m, c): the only large arrays.
     squares = (x[queries][:, None] - x[candidates]).square().permute(2, 0, 1)
@@ -100,9 +102,3 @@ def _choose(x: Tensor, generator: np.random.Generator) -> tuple[Tensor, Tensor]:
 
     _, nearest = cKDTree(x.numpy()).query(x[queries].numpy(), k=MAX_CANDIDATES // 4, workers=-1)
     return queries, torch.as_tensor(nearest)
-
-
-def _standardised(values: Tensor) -> Tensor:
-    spread = values.std(dim=0, correction=0)
-    scaled = (values - values.mean(dim=0)) / torch.where(spread > 0, spread, 1.0)
-    return scaled[:, spread > 0] if bool((spread > 0).any()) else scaled[:, :1]

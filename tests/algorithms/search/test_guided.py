@@ -127,7 +127,7 @@ def test_a_path_that_promises_no_more_than_there_is_is_not_taught(
 
     ways = [(hope, partial(lead, hope)) for hope in hopes]
     monkeypatch.setattr(guided, "_attempts", lambda *given: iter(ways))
-    monkeypatch.setattr(guided, "shared", lambda task, found, starts: found)
+    monkeypatch.setattr(guided, "_spread", lambda task, found, starts: found)
     monkeypatch.setattr(guided, "_taught", teach)
     trajectory_candidate(models, data, starts, [], fresh, 0.9, np.random.default_rng(0))
     # -5.8 is not what -5 promised, but more than -6 does; -4.2 is about what -4 promised.

@@ -115,7 +115,10 @@ def find_start(
         part = part.subset(rows.sort().values)
         # State bandwidths for fewer samples, by the rate at which they fall with n.
         h = bandwidths.scaled(max(1.0, n / len(rows)) ** (1.0 / (d + 4)))
-        begun = _with_others(initial, part.states, generator)
+        # Initial states, as often as it takes, and states of the data with `WEIGHT`.
+        other = part.states[torch.as_tensor(generator.permutation(len(rows))[:N_ELSEWHERE])]
+        wanted = len(other) * (1.0 - WEIGHT) / WEIGHT
+        begun = torch.cat([initial.repeat(max(1, round(wanted / len(initial))), 1), other])
         problems = [_problem(part, begun, h, config.estimator, kind, seed) for kind in kinds]
         found += [copy.deepcopy(one)] if ground.is_noisy else []  # all may end worse than begun
         found += _ascend(one, problems, seed, n_updates, advance)
@@ -184,13 +187,6 @@ def _ascend_along(
         if (n_updates - 1 - step) % -(-n_updates // 2) == 0:
             kept.append(copy.deepcopy(policy))
     return [best, *kept]
-
-
-def _with_others(initial: Tensor, states: Tensor, generator: np.random.Generator) -> Tensor:
-    """Initial states, as often as it takes, and states of the data with `WEIGHT`."""
-    other = states[torch.as_tensor(generator.permutation(len(states))[:N_ELSEWHERE])]
-    wanted = len(other) * (1.0 - WEIGHT) / WEIGHT
-    return torch.cat([initial.repeat(max(1, round(wanted / len(initial))), 1), other])
 
 
 def _problem(

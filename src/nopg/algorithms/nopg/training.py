@@ -83,7 +83,11 @@ class Training:
                     results = {k: float(f(fitted)) for k, f in evaluators.items()}
                     update = replace(update, evaluations=results)
                 history.updates.append(update)
-                _show(bar, history)
+                done = reversed(history.updates)
+                shown = next((u.evaluations for u in done if u.evaluations), {})
+                text = "".join(f", {name}={result:.4g}" for name, result in shown.items())
+                bar.set_postfix_str(f"J={update.objective:.4g}{text}", refresh=False)
+                bar.update()
                 if callback is not None and callback(fitted, update) is False:
                     history.stopped = "callback"
                     break
@@ -147,11 +151,3 @@ def keep_better(fitted: FittedPolicy, first: Policy, ground: Ground | None) -> N
 def announce(text: str) -> None:
     """Show a few lines where the progress bar will be."""
     tqdm.write(text, file=sys.stderr)
-
-
-def _show(bar: Any, history: History) -> None:
-    text = f"J={history.updates[-1].objective:.4g}"
-    results = next((u.evaluations for u in reversed(history.updates) if u.evaluations), {})
-    text += "".join(f", {name}={result:.4g}" for name, result in results.items())
-    bar.set_postfix_str(text, refresh=False)
-    bar.update()

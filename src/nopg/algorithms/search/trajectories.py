@@ -16,12 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nopg.dynamics.compiled import PathFeedback
-from nopg.dynamics.curvature import (
-    Derivatives,
-    SecondDerivatives,
-    path_derivatives,
-    second_derivatives,
-)
+from nopg.dynamics.curvature import Derivatives, SecondDerivatives, derivatives, second_derivatives
 from nopg.dynamics.rollouts import ModelRollout, discounted_return
 from nopg.dynamics.transition_model import ArrayTransitionModel, PredictedStep, TransitionModel
 from nopg.policies.arrays import Array
@@ -200,7 +195,7 @@ def _backward(
     n_steps, n_paths, d_s = controllers.states.shape
     model, limits, gamma = task.models[0], task.limits, task.gamma
     worst = model.worst_value(gamma)
-    found = path_derivatives(model, controllers.states, controllers.actions)
+    found = derivatives(model, controllers.states, controllers.actions, are_paths=True)
     if task.penalty is not None:
         found = task.penalty.added_to(found, controllers.states)
     change = np.zeros_like(controllers.actions)

@@ -49,7 +49,9 @@ def all_diagnostics(
     if table.episodes is not None:
         found += [*_jumps(table, table.episodes), *_time_limit(table, table.episodes)]
     if table.is_discrete:
-        found += _labels(table)
+        counts = np.bincount(table.actions, minlength=table.n_actions)
+        if untried := [str(label) for label in np.nonzero(counts == 0)[0]]:
+            found.append(diagnostic("untried_actions", labels=", ".join(untried[:10])))
     else:
         actions = table.actions.astype(np.float64)
         low = getattr(space, "low", actions.min(axis=0)).tolist()
@@ -124,12 +126,6 @@ def _rewards(table: TransitionTable) -> Iterator[Diagnostic]:
         yield diagnostic("constant_reward", bool(table.terminations.any()), value=values[0])
     elif rare < 0.05 * len(table):
         yield diagnostic("sparse_reward", rare >= 10, value=values[counts.argmax()], rare=rare)
-
-
-def _labels(table: TransitionTable) -> Iterator[Diagnostic]:
-    counts = np.bincount(table.actions, minlength=table.n_actions)
-    if untried := [str(label) for label in np.nonzero(counts == 0)[0]]:
-        yield diagnostic("untried_actions", labels=", ".join(untried[:10]))
 
 
 def _action(name: str, values: FloatArray, low: float, high: float) -> Iterator[Diagnostic]:

@@ -200,7 +200,10 @@ def resampled(arrays: Arrays, times: FloatArray, cut: BoolArray, step: float) ->
             if name == "observations":
                 values = np.column_stack([np.interp(grid, clock, c) for c in values.T])
             elif name == "rewards":
-                values = _summed(values[:, 0], np.append(clock, clock[-1] + own), grid)
+                # What is earned in each step of the grid; the last keeps what is left.
+                paid = np.append(values[:-1], np.nan_to_num(values[-1]))
+                sums, ends = np.append(0.0, np.cumsum(paid)), np.append(clock, clock[-1] + own)
+                values = np.diff(np.interp(np.append(grid, np.inf), ends, sums))[:, None]
             elif name in ("terminations", "truncations"):
                 values = np.append(np.zeros(n_steps - 1), values[-1])[:, None] > 0
             else:
@@ -213,13 +216,6 @@ def resampled(arrays: Arrays, times: FloatArray, cut: BoolArray, step: float) ->
         "rewards so that they keep their sum."
     )
     return {name: np.concatenate(values) for name, values in parts.items()}, note
-
-
-def _summed(rewards: FloatArray, ends: FloatArray, grid: FloatArray) -> FloatArray:
-    """What is earned in each step of the grid; the last keeps what is left, (T, 1)."""
-    closing = np.append(rewards[:-1], np.nan_to_num(rewards[-1]))  # may be empty
-    earned = np.interp(np.append(grid, np.inf), ends, np.append(0.0, np.cumsum(closing)))
-    return np.asarray(np.diff(earned))[:, None]
 
 
 def numbered(ids: NDArray[Any]) -> IntArray:
