@@ -98,3 +98,25 @@ def test_a_known_reward_bends_with_the_next_state_it_depends_on() -> None:
     expected = -2.0 * slope[..., :, None] * slope[..., None, :]
     expected = expected + np.diag([0.0, 0.0, -2.0, -1.0])
     assert found.bending == pytest.approx(expected, abs=1e-5)
+
+
+def test_paths_have_no_derivatives_long_after_they_ended() -> None:
+    rng = np.random.default_rng(0)
+    states, actions = rng.uniform(-1.0, 1.0, (400, 1)), rng.uniform(-0.2, 0.2, (400, 1))
+    after = states + actions
+    columns = (states, actions, -np.square(states[:, 0]), after, after[:, 0] > 0.9)
+    given = [torch.tensor(np.asarray(c, dtype=np.float64)) for c in columns]
+    model = TransitionModel.fit(*given, generator=np.random.default_rng(0))
+    pushed = np.full((60, 2, 1), [[0.1], [0.0]])
+    made = np.clip(np.cumsum(pushed, axis=0) - 0.1, -1.0, 0.99)  # one goes over the edge, one stays
+    found = derivatives(model, made, pushed, are_paths=True)
+    whole = derivatives(model, made, pushed)
+    n_made = int((np.cumprod(whole.outcomes.survives[:, 0]) > 1e-12).sum())
+    assert 9 <= n_made <= 25
+    last = 2 * (1 + n_made)
+    assert not found.moving[last + 1 :, 0].any()
+    assert (found.outcomes.terminated[last + 1 :, 0] == 1.0).all()
+    for name in ("moving", "earning", "bending", "ending", "leaving"):
+        one, other = getattr(found, name), getattr(whole, name)
+        np.testing.assert_array_equal(one[: last + 1], other[: last + 1])
+        np.testing.assert_array_equal(one[:, 1], other[:, 1])

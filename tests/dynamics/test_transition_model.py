@@ -40,6 +40,15 @@ def test_no_sequence_of_rewards_seen_leaves_the_bounds(ends: bool, offset: float
     assert most == pytest.approx(highest - 1e-4 * abs(highest))
 
 
+def test_what_an_end_costs_is_paid_once() -> None:
+    columns = rows(ends=True, offset=0.0)
+    columns[2] = torch.where(columns[4] > 0.0, -50.0, columns[2])
+    model = TransitionModel.fit(*columns, generator=np.random.default_rng(0))
+    lowest = float(columns[2][columns[4] == 0.0].min())
+    assert model.worst_value(0.8) == -50.0
+    assert model.worst_value(0.999) == pytest.approx(1_000.0 * lowest)
+
+
 def test_terminations_are_those_of_the_neighbours() -> None:
     model = learned(ends=True)
     assert model.termination is not None

@@ -203,3 +203,25 @@ def test_many_starts_are_dealt_out_to_the_drawn_models(
     fresh: Any = None  # not asked by then
     with pytest.raises(Enough):
         guided._taught(task, data, teachers, starts, fresh, np.random.default_rng(0))
+
+
+def test_starts_get_paths_of_their_own_where_those_of_others_do_not_do(
+    pendulum: tuple[Dataset, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guided, "N_MOVED", 3)
+    task, data = task_of(pendulum, 0.95), pendulum[0]
+    starts = Pendulum().observe(np.array([[0.6, 0.0], [-0.6, 0.0], [-0.9, 1.0]]))
+    holding = rest_controller(task, data, np.asarray(data.actions, dtype=float), 60)
+    weak = holding._replace(gains=np.zeros_like(holding.gains))  # nothing leads back to the path
+    first = optimised(task, weak, starts[:1], 5)
+    lost = first._replace(gains=np.zeros_like(first.gains))
+    taken_over = task.returns(guided.shared(task, lost, starts), starts)
+    own = guided._spread(task, lost, starts)
+    found = task.returns(own, starts)
+    assert own.states.shape == (60, 3, 3)
+    assert (found >= taken_over).all()
+    assert found[1:].sum() > 0.7 * taken_over[1:].sum()  # both are costs
+    # Where one does for all there are no others.
+    near = Pendulum().observe(np.array([[0.1, 0.0], [0.12, 0.0]]))
+    kept = guided._spread(task, holding, near)
+    assert (kept.actions == holding.actions).all()
