@@ -14,10 +14,12 @@ from reproduction.envs.rollouts import rollout
 
 from nopg.algorithms.search import distillation, guided
 from nopg.algorithms.search.guided import rest_controller, trajectory_candidate
+from nopg.algorithms.search.splices import shared
 from nopg.algorithms.search.trajectories import Task, optimised
 from nopg.data.dataset import Dataset
 from nopg.dynamics.ensemble import fit_ensemble
 from nopg.dynamics.rollouts import model_rollout
+from nopg.dynamics.terminations import TerminationModel
 from nopg.fitted.history import TRAJECTORIES
 from nopg.policies.arrays import actor_of
 from nopg.policies.build import PolicySpec
@@ -215,7 +217,14 @@ def test_starts_get_paths_of_their_own_where_those_of_others_do_not_do(
     weak = holding._replace(gains=np.zeros_like(holding.gains))  # nothing leads back to the path
     first = optimised(task, weak, starts[:1], 5)
     lost = first._replace(gains=np.zeros_like(first.gains))
-    taken_over = task.returns(guided.shared(task, lost, starts), starts)
+    taken_over = task.returns(shared(task, lost, starts), starts)
+    # Where nothing ends there is time to come back.
+    assert (task.returns(guided._spread(task, lost, starts), starts) == taken_over).all()
+    seen = torch.tensor(data.observations).double()
+    seen[0] = 90.0  # where no path comes
+    ended = (seen[:, 0] > 80.0).double()
+    ends = TerminationModel.fit(seen, 0.0 * ended, ended, np.random.default_rng(0))
+    task = task._replace(models=[replace(model, termination=ends) for model in task.models])
     own = guided._spread(task, lost, starts)
     found = task.returns(own, starts)
     assert own.states.shape == (60, 3, 3)

@@ -223,13 +223,13 @@ def _begun(
 
 def _spread(task: Task, found: Feedback, starts: Array) -> Feedback:
     """A controller for every start: what was found from the first, or one of its own."""
-    n = found.states.shape[1]
+    n, each = found.states.shape[1], shared(task, found, starts)
     hoped = float(task.returns(found, starts[:n]).mean())
-    each = shared(task, found, starts)
-    if np.median(task.returns(each, starts)) >= hoped - ALIKE * abs(hoped):
+    does = np.median(task.returns(each, starts)) >= hoped - ALIKE * abs(hoped)
+    if does or task.models[0].termination is None:  # feedback has all the time there is
         return each
-    # Feedback may not lead back from so far off. So paths are moved there, from the nearest start
-    # that has one, and a little at a time.
+    # It may not lead back from so far off before the end. So paths are moved there, from the
+    # nearest start that has one, and a little at a time.
     some, unit = starts[:N_OWN], starts.std(axis=0) + 1e-12
     away = np.linalg.norm((some[:, None] - starts[:n]) / unit, axis=2)
     first = away.argmin(axis=1)
