@@ -199,3 +199,18 @@ def test_limits_hold_beside_impacts() -> None:
         up, down = (reference.ends(model, at + sign * step) for sign in (1, -1))
         for gradient, high, low in zip(gradients, up, down, strict=True):
             assert torch.allclose(gradient[:, j], (high - low) / (2.0 * size), atol=1e-4)
+
+
+def test_ends_that_limits_tell_are_no_impacts() -> None:
+    """Also where they are far beyond the limit, as where a pole falls within a step."""
+    states, _ = slope(900)
+    ended = (states[:, 0] > 0.5).double()
+    states[:, 0] += 0.5 * ended
+    rest = (ended * FALL, ended, np.random.default_rng(0))
+    found = TerminationModel.fit(states, *rest, typical_step=STEP)
+    plain = TerminationModel.fit(states, ended * FALL, ended, np.random.default_rng(0))
+    assert found is not None
+    assert plain is not None
+    assert found.limits == ()
+    assert torch.equal(found.points, plain.points)
+    assert torch.equal(found.unit, plain.unit)

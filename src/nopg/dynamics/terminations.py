@@ -74,19 +74,20 @@ class TerminationModel:
         near = torch.cdist(points[-500:], points).topk(min(3, len(points)), largest=False)
         width = float(near.values[:, -1].median()) + 1e-6
         every = next_states[~is_terminal] / unit
-        limits, is_told = [], torch.zeros_like(is_terminal)
-        for j, sign, place, beyond in _limits(next_states / unit, is_terminal, every, MANY):
-            over = (sign * next_states[beyond, j] - place * unit[j]).mean()
-            # Nobody gets far beyond a limit: an impact may come at a speed that is the highest.
-            if typical_step is not None and over < BEYOND * typical_step[j]:
-                given = (sign / over, place * unit[j] / over, rewards[beyond].mean())
-                limits.append(Limit(j, *map(float, given)))
-                is_told |= beyond
-        if typical_step is None or int((is_terminal & ~is_told).sum()) < LEAST:
+        crossed = [beyond for *_, beyond in _limits(points, ended > 0.0, every, MANY)]
+        is_told = sum(crossed, torch.zeros(len(points), dtype=torch.bool))
+        if typical_step is None or int(ended.sum()) - int(is_told.sum()) < LEAST:
             seen, rest = (points, ended, paid), (every, BORDER * width)
             points, ended, paid = _mirrored(*seen, *rest, MANY)
             return cls(points, ended, paid, unit, width, _mirrored(*seen, *rest, 1))
-        # Impacts are no limits of a column, and where they may come others have passed by.
+        # Impacts are no limits: others passed by there. Nobody gets far beyond a limit.
+        limits, is_told = [], torch.zeros_like(is_terminal)
+        for j, sign, place, beyond in _limits(next_states / unit, is_terminal, every, MANY):
+            over = (sign * next_states[beyond, j] - place * unit[j]).mean()
+            if over < BEYOND * typical_step[j]:
+                given = (sign / over, place * unit[j] / over, rewards[beyond].mean())
+                limits.append(Limit(j, *map(float, given)))
+                is_told |= beyond
         drawn = drawn[~is_told[drawn]]
         order, log_counts = _informative(next_states[drawn] / unit, is_terminal[drawn], drawn)
         points, ended = next_states[order] / unit, is_terminal[order].to(rewards)
