@@ -97,3 +97,15 @@ def test_a_policy_makes_nothing_of_a_switch_that_models_know_nothing_of() -> Non
     on = off + np.array([0.0, 0.0, 1.0])
     assert np.allclose(policy.predict(off)[0], policy.predict(on)[0], atol=1e-9)
     assert not np.array_equal(*policy.predict(off)[0])
+
+
+def test_a_switch_that_is_seldom_on_at_ends_says_no_impact() -> None:
+    states, actions, _, following, ends = drops()
+    bounds, _ = StateBounds.of(states, actions, following)
+    assert bounds.impact_step(following, ends) is not None
+    seldom = bounds.switched_off(following)
+    last = torch.nonzero(ends)[-1, 0]
+    seldom[last] = following[last]
+    assert bounds.are_switched(seldom).sum() == 1
+    assert bounds.impact_step(seldom, ends) is None
+    assert bounds.impact_step(following, torch.zeros_like(ends)) is None

@@ -24,6 +24,7 @@ MORE, USUAL = 4.0, 0.8
 """How much more often it must come again than the values of this share of the rows do:
 an encoder's steps make every value come again."""
 MAX_SHARE = 0.3  # largest share of steps that may end there: flags and levels do not saturate
+MANY_ENDS = 0.1  # share of the ends from which on a switch that is on there says impact
 MARGIN = 0.1
 """How far beyond the data a regression is believed, as a share of their range: the
 best reward of a log is seldom the best there is."""
@@ -122,10 +123,10 @@ class StateBounds:
         high = torch.where(saturation.is_high, high, high + margin)
         return cls(low, high, saturation, angles, step, is_switch), is_saturated
 
-    @property
-    def impact_step(self) -> Tensor | None:
-        """The typical step if some dimension has two values, one of them seldom: a contact."""
-        return self.typical_step if bool(self.is_switch.any()) else None
+    def impact_step(self, next_states: Tensor, terminations: Tensor) -> Tensor | None:
+        """The typical step if a switch that seldom is on, a contact, is on at many ends."""
+        is_on = self.are_switched(next_states[terminations.bool()])
+        return self.typical_step if int(is_on.sum()) > MANY_ENDS * len(is_on) else None
 
     def clip(self, states: Tensor) -> Tensor:
         """States within the bounds, with what saturation sets, (m, d_s)."""

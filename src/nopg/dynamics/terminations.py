@@ -56,12 +56,9 @@ class TerminationModel:
         generator: np.random.Generator,
         like: Self | None = None,
         *,
-        typical_step: Tensor | None = None,
+        typical_step: Tensor | None = None,  # of each column, (d_s,), if ends may be impacts
     ) -> Self | None:
-        """From n transitions; None if nothing terminated. Columns count as they do in `like`.
-
-        If the typical step of each column is given, (d_s,), some ends may be impacts.
-        """
+        """From n transitions; None if nothing terminated. Columns count as they do in `like`."""
         is_terminal = terminations.to(torch.bool)
         if not bool(is_terminal.any()):
             return None
