@@ -15,6 +15,7 @@ from nopg.dynamics.compiled import process_fields
 from nopg.dynamics.ensemble import model_columns
 from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.posterior import drawn_models
+from nopg.dynamics.rewards import Potential
 from nopg.dynamics.rollouts import (
     GONE,
     model_rollout,
@@ -56,6 +57,15 @@ def noisy_log(history: int, discrete: bool, rng: np.random.Generator) -> Dataset
     return data.with_history(history) if history else data
 
 
+def getting_nearer(columns: list[np.ndarray], rng: np.random.Generator) -> Potential | None:
+    """The potential of getting nearer to the middle of the first two columns."""
+    nearer = [np.abs(columns[i][:, :2]).sum(axis=1) for i in (0, 3)]
+    given = [columns[0], columns[1], nearer[0] - nearer[1], columns[3]]
+    found = Potential.fit(given, rng, 2)
+    assert found is not None
+    return found
+
+
 def progress_log(n: int, rng: np.random.Generator) -> list[np.ndarray]:
     """Steps in a plane that pay for getting nearer to its middle; far from it they end."""
     states, pushes = rng.uniform(-1.0, 1.0, (n, 2)), rng.uniform(-1.0, 1.0, (n, 2))
@@ -76,7 +86,17 @@ Case = tuple[TransitionModel, Any, list[Policy], np.ndarray]
 
 @pytest.fixture(
     scope="module",
-    params=["angles", "outlier", "ends", "progress", "noise", "past", "labels", "gaussian"],
+    params=[
+        "angles",
+        "outlier",
+        "ends",
+        "progress",
+        "noise",
+        "past",
+        "nearer",
+        "labels",
+        "gaussian",
+    ],
 )
 def case(request: pytest.FixtureRequest) -> Case:
     """A model, its columns, two policies and some states."""
@@ -107,11 +127,13 @@ def case(request: pytest.FixtureRequest) -> Case:
         assert ends.log_counts is not None
         model = replace(model, termination=ends)
     else:
-        history = 2 if request.param == "past" else 0
+        history = 2 if request.param in ("past", "nearer") else 0
         data = noisy_log(history, request.param == "labels", rng)
         columns = [column.numpy() for column in model_columns(data)]
         model = fitted(columns, history=data.history)
         assert model.noise is not None
+        if request.param == "nearer":  # progress of present columns, beside past ones
+            model = replace(model, potential=getting_nearer(columns, rng))
         kind = {"labels": "discrete", "gaussian": "stochastic"}.get(request.param, "deterministic")
     d_s, d_a = columns[0].shape[1], columns[1].shape[1]
     limit = torch.full((d_a,), bound, dtype=torch.float64)

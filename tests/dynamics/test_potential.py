@@ -78,6 +78,23 @@ def test_other_rewards_have_no_potential(kind: str) -> None:
     assert found([states, pushes, paid[kind], after]) is None
 
 
+def test_kinks_in_every_column_of_a_swinging_load_are_found() -> None:
+    """States tell half of these rewards: where a load swings, it is about to come nearer."""
+    rng, n, n_steps = np.random.default_rng(0), 60, 50
+    states = rng.uniform([-2.0, 0.0, -0.2, 0.0], [2.0, 0.0, 0.2, 0.0], (n, 4))
+    rows, pushes = [], np.zeros(n)
+    for _ in range(n_steps):
+        pushes = np.where(rng.random(n) < 0.3, rng.uniform(-2.0, 2.0, n), pushes)
+        x, v, angle, rate = states.T
+        rate = rate - 0.1 * (9.8 * np.sin(angle) + pushes * np.cos(angle)) / 1.5
+        after = np.stack([x + 0.1 * v, v + 0.1 * pushes, angle + 0.1 * rate, rate], axis=1)
+        near = [np.abs(at) @ [10.0, 5.0, 10.0, 3.0] for at in (states, after)]
+        rows.append((states, pushes[:, None], near[0] - near[1] - 0.02 * pushes**2, after))
+        states = after
+    columns = [np.stack(part, axis=1).reshape(n * n_steps, -1) for part in zip(*rows, strict=True)]
+    assert found([columns[0], columns[1], columns[2].ravel(), columns[3]]) is not None
+
+
 def test_four_rows_are_too_few_to_hold_some_out() -> None:
     assert found(steps(4)) is None
 

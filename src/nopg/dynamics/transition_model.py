@@ -124,10 +124,10 @@ class TransitionModel:
             bounds, seen, believed = like.bounds, like.rewards, like.reward_bounds
             is_saturated = bounds.are_left_out(next_states)
         potential = potential if like is None else like.potential
-        if like is None and potential is None and known_reward is None and history is None:
+        if like is None and potential is None and known_reward is None:
             is_left = is_saturated | bounds.are_switched(states) | terminations.bool()
             rows = [x[~is_left].numpy() for x in (states, actions, rewards, next_states)]
-            potential = Potential.fit(rows, np.random.default_rng(0))
+            potential = Potential.fit(rows, np.random.default_rng(0), n_present)
         if potential is not None:
             left = rewards - torch.from_numpy(potential.gained(states, next_states))
             continuing = continuing_rewards(inputs, left, terminations)
@@ -231,7 +231,7 @@ class TransitionModel:
             final = final - step.continuing_rewards[:, None] * ending
         if self.potential is not None:
             counts = (is_moved * (1.0 - step.terminated))[:, None]
-            rewards[:, :d_s] -= counts * self.potential.slopes(states)
+            rewards[:, : states.shape[1]] -= counts * self.potential.slopes(states)
             final = final + counts * self.potential.slopes(step.next_states)
         if self.known_reward is not None:
             rewards, final = self.known_reward.gradients(states, actions, step.next_states)

@@ -129,9 +129,8 @@ def learn(
     if policy is None:
         policy = "discrete" if data.is_discrete else "deterministic"
     common = {"policy": policy, "action_space": action_space} | settings
-    _require_known(common, n_updates, n_refining)
+    _require_known(data, common, n_updates, n_refining)
     worst_share = _worst_share(risk)
-    _require_choice(data)
     bar = tqdm(
         total=len(PLANS) + n_refining,  # and what is searched beside plans
         disable=not progress,
@@ -315,7 +314,7 @@ def _search(
     bar.refresh()
 
 
-def _require_known(common: dict[str, Any], n_updates: int, n_refining: int) -> None:
+def _require_known(data: Dataset, common: dict[str, Any], n_updates: int, n_refining: int) -> None:
     """Refuse what the search cannot do, before it begins."""
     if "bandwidths" in common:
         raise ConfigError(
@@ -336,6 +335,11 @@ def _require_known(common: dict[str, Any], n_updates: int, n_refining: int) -> N
         )
     require_count("n_updates", n_updates)
     require_count("n_refining", n_refining, 0)
+    if bool((data.actions == data.actions[0]).all()):
+        raise DataError(
+            f"Actions must differ between transitions, all {len(data)} are "
+            f"{data.actions[0].tolist()}; without other actions there is nothing to choose."
+        )
 
 
 def _worst_share(risk: str | float) -> float:
@@ -349,15 +353,6 @@ def _worst_share(risk: str | float) -> float:
             f"{risk!r}; 0.1 cares for the worst tenth of them."
         )
     return float(risk)
-
-
-def _require_choice(data: Dataset) -> None:
-    """Refuse data in which nobody ever did anything else."""
-    if bool((data.actions == data.actions[0]).all()):
-        raise DataError(
-            f"Actions must differ between transitions, all {len(data)} are "
-            f"{data.actions[0].tolist()}; without other actions there is nothing to choose."
-        )
 
 
 def _require_start(start: Any, data: Dataset) -> None:
