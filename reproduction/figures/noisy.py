@@ -3,8 +3,8 @@
 `NOPG` and `learn` with the library's defaults on the tasks of `tasks.noisy`, beside a
 policy that knows the dynamics: dynamic programming, or Riccati's equation for the
 double integrator. Returns are means over many episodes, and on the cliff falls count.
-Two tanks are beside a PID that was tuned on the simulator; with a delay or a hidden
-level they are for `learn` alone.
+Two tanks are beside a PID that was tuned on the simulator, a crane beside the regulator
+of its true state; with a delay or a hidden level they are for `learn` alone.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from reproduction.arms import Arm, runner_of, trials_of
 from reproduction.experiment import Experiment, Plan
 from reproduction.results import Record
+from reproduction.tasks.crane import CRANES
 from reproduction.tasks.noisy import CliffPath
 from reproduction.tasks.two_tanks import TANKS
 from reproduction.trial import DEFAULTS, Trial
@@ -33,6 +34,7 @@ SIZES = {
     "late-pole": 1200,
     "heater": 800,
     **dict.fromkeys(TANKS, 12),
+    **dict.fromkeys(CRANES, 3_000),
 }
 FIT: dict[str, Any] = {"gamma": 0.99}
 PRESETS: dict[str, dict[str, Any]] = {
@@ -64,7 +66,8 @@ def trials(plan: Plan) -> list[Trial]:
             Arm("NOPG-D", DEFAULTS, {**FIT, **preset["NOPG"]}, (size,), seeds),
             Arm(REFERENCE, "", {}, (size,), seeds),
         ]
-        if task in (*(set(TANKS) - {"tanks-0"}), "late-pole", "heater"):  # kernels know no past
+        late = (*(set(TANKS) - {"tanks-0"}), "late-pole", "heater", "crane-late")
+        if task in late:  # kernels know no past
             arms = [arm for arm in arms if arm.method != "NOPG-D"]
         found += trials_of(NAME, task, arms)
     return found

@@ -8,6 +8,7 @@ from nopg.data.dataset import Dataset
 from reproduction.baselines.progress import Act
 from reproduction.envs.base import FloatArray
 from reproduction.tasks.continuous import task_of
+from reproduction.tasks.crane import CRANES
 from reproduction.tasks.discrete import DISCRETE_TASKS
 from reproduction.tasks.noisy import NOISY_TASKS
 from reproduction.tasks.qube import RECORDED_QUBE, SCRIPTED_QUBE, qube_task
@@ -42,6 +43,8 @@ def learnable_of(trial: Trial) -> Learnable:
         return NOISY_TASKS[trial.task]()
     if trial.task in TANKS:
         return TANKS[trial.task]
+    if trial.task in CRANES:
+        return CRANES[trial.task]
     if trial.task in (SCRIPTED_QUBE, RECORDED_QUBE):
         return qube_task(trial.data_file)
     if trial.task in SIMULATED_MACHINES:

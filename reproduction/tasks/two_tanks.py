@@ -148,7 +148,7 @@ class TwoTanks:
         """
         generator = Seed(seed).numpy("evaluation")
         if not isinstance(policy, Predicts):
-            policy = _Acting(policy)
+            policy = Acting(policy)
         rewards = self._episodes(policy, generator, n_episodes, HORIZON)[2]
         return np.asarray(rewards.sum(axis=0))
 
@@ -186,7 +186,7 @@ class TwoTanks:
 
 
 @dataclass(frozen=True)
-class _Acting:
+class Acting:
     """A function that acts, and remembers by itself what it needs."""
 
     act: Act
@@ -198,6 +198,7 @@ class _Acting:
         episode_start: Any = None,
         deterministic: bool = False,
     ) -> tuple[FloatArray, Any]:
+        """Its actions, (m, d_a), and the state as it came."""
         return self.act(observation), state
 
 

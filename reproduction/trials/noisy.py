@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from reproduction.tasks.crane import CRANES
 from reproduction.tasks.noisy import NOISY_TASKS
 from reproduction.tasks.noisy_references import best_policy
 from reproduction.tasks.two_tanks import TANKS, Pid, tuned_gains
@@ -18,6 +19,8 @@ def run_reference(trial: Trial) -> Result:
     if trial.task in TANKS:
         plant = TANKS[trial.task]
         returns = plant.returns(Pid(tuned_gains(plant.delay)), trial.seed)
+    elif trial.task in CRANES:
+        returns = CRANES[trial.task].reference(trial.seed)
     else:
         task = NOISY_TASKS[trial.task]()
         returns = task.returns(best_policy(task), trial.seed)
