@@ -233,7 +233,10 @@ def rollout_gradients(
     weights = tail_weights(rollout.returns.reshape(len(policies), -1), worst_share).ravel()
     gradients *= (reached * (gamma ** np.arange(n_steps))[:, None] * weights)[..., None]
     if credits is not None:
-        gradients *= _evened(gradients, len(policies))[:, None]
+        # No path of a policy is to have a larger gradient than its median one.
+        sizes = np.sqrt(np.square(gradients).sum(axis=(0, 2))).reshape(len(policies), -1)
+        usual = np.array([[np.median(each[each > 0.0]) if each.any() else 0.0] for each in sizes])
+        gradients *= np.minimum(1.0, usual / np.maximum(sizes, 1e-300)).reshape(-1, 1)
     gradients = gradients.reshape(n_steps, len(policies), len(starts), -1)
 
     def passed_on(k: int) -> tuple[Tensor, ...]:
@@ -253,13 +256,6 @@ def tail_weights(returns: Array, worst_share: float) -> Array:
     rank = returns.argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
     count = max(1.0, worst_share * n)
     return np.asarray(np.clip(count - rank, 0.0, 1.0) / count)
-
-
-def _evened(gradients: Array, n_policies: int) -> Array:
-    """Factors under which no path has a larger gradient than the median one, (K B,)."""
-    sizes = np.sqrt(np.square(gradients).sum(axis=(0, 2))).reshape(n_policies, -1)
-    usual = [np.median(each[each > 0.0]) if each.any() else 0.0 for each in sizes]
-    return np.asarray(np.minimum(1.0, np.array(usual)[:, None] / np.maximum(sizes, 1e-300))).ravel()
 
 
 def _action_gradients(

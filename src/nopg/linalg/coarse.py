@@ -18,7 +18,6 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from nopg.compiled import compiled_for, packed
@@ -51,7 +50,10 @@ class CoarseCells:
         array = points.numpy()
         parts = [np.arange(len(array))]
         while 2 * len(parts) <= min(n_cells, len(array)):
-            parts = [half for part in parts for half in _halves(array, part)]
+            # Across the widest column; stable, lest cells of equal points depend on the sorting.
+            wide = [array[part][:, np.ptp(array[part], axis=0).argmax()] for part in parts]
+            order = [np.argsort(column, kind="stable") for column in wide]
+            parts = [h for p, o in zip(parts, order, strict=True) for h in np.array_split(p[o], 2)]
         cell = np.empty(len(array), dtype=np.int32)
         for number, part in enumerate(parts):
             part.sort()  # so that memory is read forwards
@@ -61,13 +63,6 @@ class CoarseCells:
         starts = np.concatenate([[0], sizes.cumsum()]).astype(np.int32)
         tensors = [torch.from_numpy(x) for x in (cell, members, sizes, starts)]
         return cls(1.0 + len(parts) ** 3 / (PER_ENTRY * n_entries), *tensors)
-
-
-def _halves(points: NDArray[Any], part: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    some = points[part]
-    widest = np.ptp(some, axis=0).argmax()
-    # Stable: cells of equal points do not depend on the sorting algorithm.
-    return np.array_split(part[np.argsort(some[:, widest], kind="stable")], 2)
 
 
 @dataclass(frozen=True)

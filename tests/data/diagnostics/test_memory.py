@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from reproduction.tasks.crane import CRANES
 
 from nopg.data import Dataset
 from nopg.data.diagnostics.memory import find_memory
@@ -173,3 +174,10 @@ def test_numbers_near_the_largest_there_are() -> None:
         data.episodes,
     )
     assert find_memory(huge).action_steps == 2
+
+
+@pytest.mark.parametrize("seed", [0, 4])
+def test_a_delay_of_held_actions_is_no_bumpy_function(seed: int) -> None:
+    """While an action is held nothing is late, and a process of short lengths may explain that."""
+    assert find_memory(CRANES["crane-late"].dataset(3_000, seed)).action_steps == 2
+    assert find_memory(CRANES["crane"].dataset(3_000, seed)).history == 0

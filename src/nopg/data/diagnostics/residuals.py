@@ -20,6 +20,7 @@ _FITTED, _TRAINED, _MOST = 200, 500, 2_000  # rows for likelihood, predictions, 
 _BLOCK = 100  # rows of a stretch that stay together when some are drawn or held out
 _FEWEST = 60  # rows with support below which nothing is said of a column
 _JOLT, _RARE = 3.0, (0.01, 0.1)  # robust deviations of a jolt, and shares of rows with one
+_CLEARLY = 10.0  # log likelihood that short bumps must have more than smooth ones and noise
 _COLUMNS = 6  # state columns looked at: those of which a line leaves most
 
 
@@ -119,6 +120,11 @@ class GaussianRegression:
         # From short lengths and little noise, lest corners be taken for noise.
         start = np.log([1.0] * d + [0.5, 0.05])
         found = minimize(cost, start, jac=True, bounds=bounds, options={"maxiter": 40})
+        if found.x[:d].min() == bounds[0][0]:
+            # Bumps without a neighbour are noise by another name: held actions make such ones.
+            start, bounds[:d] = np.log([2.0] * d + [0.5, 0.5]), [(0.0, 4.0)] * d
+            other = minimize(cost, start, jac=True, bounds=bounds, options={"maxiter": 40})
+            found = found if found.fun < other.fun - _CLEARLY else other
         *logs, scale, noise = np.exp(found.x)
         return cls(np.array(logs), float(scale), float(noise))
 
