@@ -102,13 +102,14 @@ class TransitionModel:
         history: HistoryLayout | None = None,
         known_reward: KnownReward | None = None,
         angles: tuple[Angle, ...] | None = None,
-        potential: Potential | None = None,
+        potential: Potential | bool | None = True,
     ) -> "TransitionModel":
         """Learn from n transitions, all float64; labels as one-hot actions.
 
         `like` is a model of more data of the same system: its bounds, noise, known reward, angles
         and what hardly moves hold here too, and its hyperparameters are a good start; without one,
-        those of `initial` are. If nobody else says which angles rewards depend on, the data do.
+        those of `initial` are. If nobody else says which angles rewards depend on, the data do; and
+        whether they are differences of a potential, if that is True.
         """
         inputs = torch.cat([states, actions], dim=1)
         n_present = states.shape[1] - (0 if history is None else history.n_kept)
@@ -124,10 +125,11 @@ class TransitionModel:
             bounds, seen, believed = like.bounds, like.rewards, like.reward_bounds
             is_saturated = bounds.are_left_out(next_states)
         potential = potential if like is None else like.potential
-        if like is None and potential is None and known_reward is None:
+        if isinstance(potential, bool):  # nobody has looked for one
             is_left = is_saturated | bounds.are_switched(states) | terminations.bool()
             rows = [x[~is_left].numpy() for x in (states, actions, rewards, next_states)]
-            potential = Potential.fit(rows, np.random.default_rng(0), n_present)
+            asked = (rows, np.random.default_rng(0), n_present)
+            potential = Potential.fit(*asked) if known_reward is None else None
         if potential is not None:
             left = rewards - torch.from_numpy(potential.gained(states, next_states))
             continuing = continuing_rewards(inputs, left, terminations)
