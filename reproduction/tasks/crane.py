@@ -2,8 +2,9 @@
 
 What it adds to the other tasks: rewards for getting nearer, with a kink where the load is to rest,
 ends that are fined, and with them a motor that answers late or sensors in noise. No setting of the
-library was chosen on it but what counts as progress, which the first log missed by a little. The
-reference knows the linear system and the true state: its linear-quadratic regulator.
+library was chosen on it but what counts as progress, which the first log missed by a little, and
+how much likelier than noise a bumpy law must be, which hid the delay of some. The reference knows
+the linear system and the true state: its linear-quadratic regulator.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ class Crane:
         """So many steps of a random agent that holds its actions for a while."""
         generator, parts, length, episode = Seed(seed).numpy("data"), [], 0, 0
         while length < size:
-            seen, actions, rewards, ended = self._episodes(_Random(generator), generator, 1, LOGGED)
+            agent = Acting(_Random(generator))
+            seen, actions, rewards, ended = self._episodes(agent, generator, 1, LOGGED)
             n = min(int(np.argmax(ended[:, 0])) + 1 if ended.any() else LOGGED, size - length)
             cut = np.zeros(n, dtype=bool)
             cut[-1] = not ended[n - 1, 0]
@@ -129,18 +131,12 @@ class _Random:
     def __init__(self, generator: np.random.Generator) -> None:
         self._generator, self._left, self._action = generator, 0, 0.0
 
-    def predict(
-        self,
-        observation: Any,
-        state: Any = None,
-        episode_start: Any = None,
-        deterministic: bool = False,
-    ) -> tuple[FloatArray, Any]:
+    def __call__(self, states: FloatArray) -> FloatArray:
         if self._left == 0:
             self._left = int(self._generator.integers(1, 11))
             self._action = float(self._generator.uniform(-STRONGEST, STRONGEST))
         self._left -= 1
-        return np.full((len(observation), 1), self._action), state
+        return np.full((len(states), 1), self._action)
 
 
 def swung(states: FloatArray, pushes: FloatArray) -> FloatArray:

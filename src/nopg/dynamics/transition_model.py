@@ -125,11 +125,12 @@ class TransitionModel:
             bounds, seen, believed = like.bounds, like.rewards, like.reward_bounds
             is_saturated = bounds.are_left_out(next_states)
         potential = potential if like is None else like.potential
-        if isinstance(potential, bool):  # nobody has looked for one
+        is_asked_for = potential is True and known_reward is None  # nobody has looked for one
+        potential = potential if isinstance(potential, Potential) else None
+        if is_asked_for:
             is_left = is_saturated | bounds.are_switched(states) | terminations.bool()
             rows = [x[~is_left].numpy() for x in (states, actions, rewards, next_states)]
-            asked = (rows, np.random.default_rng(0), n_present)
-            potential = Potential.fit(*asked) if known_reward is None else None
+            potential = Potential.fit(rows, np.random.default_rng(0), n_present)
         if potential is not None:
             left = rewards - torch.from_numpy(potential.gained(states, next_states))
             continuing = continuing_rewards(inputs, left, terminations)

@@ -51,9 +51,9 @@ class CoarseCells:
         parts = [np.arange(len(array))]
         while 2 * len(parts) <= min(n_cells, len(array)):
             # Across the widest column; stable, lest cells of equal points depend on the sorting.
-            wide = [array[part][:, np.ptp(array[part], axis=0).argmax()] for part in parts]
-            order = [np.argsort(column, kind="stable") for column in wide]
-            parts = [h for p, o in zip(parts, order, strict=True) for h in np.array_split(p[o], 2)]
+            widest = ((part, np.ptp(array[part], axis=0).argmax()) for part in parts)
+            order = [part[np.argsort(array[part, j], kind="stable")] for part, j in widest]
+            parts = [half for part in order for half in np.array_split(part, 2)]
         cell = np.empty(len(array), dtype=np.int32)
         for number, part in enumerate(parts):
             part.sort()  # so that memory is read forwards
