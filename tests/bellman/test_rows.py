@@ -58,7 +58,7 @@ def test_gaussian_rows_are_a_softmax(neighbours: Neighbours, generator: torch.Ge
     taken = torch.randn((M, 2), dtype=torch.float64, generator=generator)
     squares = (taken[:, None] - actions).square()
     logits = log_psi(queries, samples) - (0.5 * squares / VARIANCES).sum(dim=-1)
-    found = gaussian_weights(rows, taken, VARIANCES)
+    found = gaussian_weights(rows, taken, 0.5 / VARIANCES)
     expected = softmax_of(logits, kept(rows))
     torch.testing.assert_close(rows.operator(found.blocks).dense(), expected)
     mass = logits.masked_fill(~kept(rows), -torch.inf).logsumexp(dim=-1)
@@ -87,7 +87,7 @@ def test_variances_may_differ_from_row_to_row(generator: torch.Generator) -> Non
     variances = 0.2 + torch.rand((M, 2), dtype=torch.float64, generator=generator)
     squares = (taken[:, None] - actions).square() / variances[:, None]
     logits = log_psi(queries, samples) - 0.5 * squares.sum(dim=-1)
-    found = gaussian_weights(rows, taken, variances)
+    found = gaussian_weights(rows, taken, 0.5 / variances)
     expected = softmax_of(logits, kept(rows))
     torch.testing.assert_close(rows.operator(found.blocks).dense(), expected)
 
@@ -96,9 +96,9 @@ def test_several_draws_are_rows_of_their_own(generator: torch.Generator) -> None
     queries, samples, actions = points(generator)
     rows = listed(queries, samples, actions)
     taken = torch.randn((3, M, 2), dtype=torch.float64, generator=generator)
-    together = gaussian_weights(rows, taken, VARIANCES)
+    together = gaussian_weights(rows, taken, 0.5 / VARIANCES)
     for k in range(3):
-        alone = gaussian_weights(rows, taken[k], VARIANCES)
+        alone = gaussian_weights(rows, taken[k], 0.5 / VARIANCES)
         for block, one in zip(together.blocks, alone.blocks, strict=True):
             torch.testing.assert_close(block[k], one)
         torch.testing.assert_close(together.log_mass[k], alone.log_mass)
@@ -107,7 +107,7 @@ def test_several_draws_are_rows_of_their_own(generator: torch.Generator) -> None
 def test_far_queries_have_rows_that_sum_to_one(generator: torch.Generator) -> None:
     queries, samples, actions = points(generator)
     rows = listed(queries + 1e4, samples, actions, 25)
-    weights = gaussian_weights(rows, queries, VARIANCES)
+    weights = gaussian_weights(rows, queries, 0.5 / VARIANCES)
     sums = rows.operator(weights.blocks).dense().sum(dim=1)
     torch.testing.assert_close(sums, torch.ones_like(sums))
 
@@ -144,7 +144,7 @@ def test_rescaled_rows_are_those_of_other_bandwidths(
     squares = (taken[:, None] - actions).square()
     logits = log_psi(queries, samples) / 1.5**2
     logits = logits - (0.5 * squares / VARIANCES).sum(dim=-1)
-    found = gaussian_weights(wider, taken, VARIANCES)
+    found = gaussian_weights(wider, taken, 0.5 / VARIANCES)
     expected = softmax_of(logits, kept(rows))
     torch.testing.assert_close(wider.operator(found.blocks).dense(), expected)
     distance = 0.5 * (expected - torch.softmax(logits, dim=-1)).abs().sum(dim=-1)

@@ -137,11 +137,11 @@ def test_models_without_parts_and_drawn_ones_take_the_angle(model: TransitionMod
         assert float((reward - whole).abs().max()) < 0.01
     drawn = drawn_models(model, columns, 4, np.random.default_rng(0))
     states, actions = (np.tile(x[:50].numpy(), (4, 1)) for x in columns[:2])
-    found = drawn.step(states, actions).rewards.reshape(4, 50)
+    found = drawn.numpy_step(states, actions).rewards.reshape(4, 50)
     assert np.abs(found - whole[:50].numpy()).max() < 0.05
     assert np.ptp(found, axis=0).max() > 0.0
     if drawn.compiled is not None:
         steps = drawn.compiled.rollout(actions[None], states, 1, None)
         np.testing.assert_allclose(steps[4][0], found.ravel(), atol=1e-9)
-    plain = ArrayTransitionModel(model).step(*(x.numpy() for x in columns[:2]))
+    plain = ArrayTransitionModel(model).numpy_step(*(x.numpy() for x in columns[:2]))
     np.testing.assert_allclose(plain.rewards, whole, atol=1e-9)

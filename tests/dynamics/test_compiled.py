@@ -319,11 +319,11 @@ def test_single_precision_does_where_kernels_are_too_few(
     assert steps.compiled is not None
     assert any(process_fields(steps._arrays)["is_single"])
     found = steps.follow(s[:9], a[None, :9])
-    plain = steps.step(s[:9], a[:9])
+    plain = steps.numpy_step(s[:9], a[:9])
     off = np.abs(found.next_states[0] - plain.next_states).max()
     assert 0.0 < off < 0.1 * model.process.missed.max()
     off_track = s[:9] * 10.0 ** np.arange(4, 58, 6)[:, None]  # paths that ran off
-    far, exact = steps.follow(off_track, a[None, :9]), steps.step(off_track, a[:9])
+    far, exact = steps.follow(off_track, a[None, :9]), steps.numpy_step(off_track, a[:9])
     assert far.reached[0] == pytest.approx(exact.reached, rel=1e-6, abs=1.0)
     if n_draws:
         return

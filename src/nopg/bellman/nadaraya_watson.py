@@ -34,7 +34,7 @@ class NadarayaWatson(RowModel):
 
     def at(self, taken: Tensor, start: Tensor | None = None, accuracy: float = EXACT) -> RowWeights:
         """Rows for one action per query, (m, d_a), or for several, (k, m, d_a)."""
-        return gaussian_weights(self.rows, taken, self.variances)
+        return gaussian_weights(self.rows, taken, self._precisions)
 
     def at_label(self, label: int) -> RowWeights:
         """Rows for one discrete action, the same at every query."""
@@ -67,28 +67,32 @@ class NadarayaWatson(RowModel):
         return (self.rows.gather(parts).permute(1, 2, 0) - actions) / self.variances
 
     @cached_property
+    def _precisions(self) -> Tensor:
+        return 0.5 / self.variances
+
+    @cached_property
     def centred(self) -> Tensor:
         """The sample actions about their means, (n, d_a)."""
         return self.rows.sample_actions - self.rows.sample_actions.mean(dim=0)
 
 
-def gaussian_weights(rows: QueryRows, actions: Tensor, variances: Tensor) -> RowWeights:
+def gaussian_weights(rows: QueryRows, actions: Tensor, precisions: Tensor) -> RowWeights:
     """Rows for one continuous action per query, (m, d_a), or for several, (k, m, d_a)."""
-    # Variances of the action kernel are for all queries, (d_a,), or one each, (m, d_a).
-    scale = 0.5 / variances
+    # One over twice the variances of the action kernel: for all queries, (d_a,), or each, (m, d_a).
     library = compiled_rows.library_for(rows.queries)
     if library is None:
         taken = [part.mT for part in rows.split(actions.mT)]
-        scales: Sequence[Tensor] = [scale] * len(rows.blocks)
-        if variances.ndim == 2:
-            scales = [part.mT for part in rows.split(scale.mT)]
+        scales: Sequence[Tensor] = [precisions] * len(rows.blocks)
+        if precisions.ndim == 2:
+            scales = [part.mT for part in rows.split(precisions.mT)]
         pieces = zip(rows.blocks, rows.actions, taken, scales, strict=True)
         return normalised(rows, [_logits(b.log_psi, *rest) for b, *rest in pieces])
     # One after the other, so that they need not be put together for a matrix.
     draws = actions.shape[:-2]
     count, stacked = draws.numel(), actions.new_empty(draws.numel() * rows.n_entries)
-    log_mass, dropped = (actions.new_empty(actions.shape[:-1]) for _ in range(2))
-    compiled_rows.kernel_rows(library, rows.listing, actions, scale, (stacked, log_mass, dropped))
+    log_mass, dropped = actions.new_empty((2, *actions.shape[:-1]))
+    found = (stacked, log_mass, dropped)
+    compiled_rows.kernel_rows(library, rows.listing, actions, precisions, found)
     shapes = [block.log_psi.shape for block in rows.blocks]
     parts = stacked.split_with_sizes([count * shape.numel() for shape in shapes])
     blocks = tuple(x.view(*draws, *shape) for x, shape in zip(parts, shapes, strict=True))

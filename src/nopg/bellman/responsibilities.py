@@ -102,7 +102,7 @@ class AnalyticResponsibilities(Responsibilities):
     def evaluate(self, outputs: Outputs, _: Generator, hint: Hint = NO_HINT) -> PolicyRows:
         """One row per query, its action kernel widened by the policy's spread."""
         mean, std = outputs
-        made = gaussian_weights(self.rows, mean, self.model.variances + std.square())
+        made = gaussian_weights(self.rows, mean, 0.5 / (self.model.variances + std.square()))
         return PolicyRows(self.rows.operator(made.blocks, made.stacked), made.dropped, outputs)
 
     def vjp(self, found: PolicyRows, q: Tensor, row_weights: Tensor) -> Outputs:

@@ -81,11 +81,16 @@ class Estimator:
         return cls(problem, later, problem.responsibilities(policy, problem.initial_rows))
 
     def solve(
-        self, policy: Policy, draws: Generator, solver: SolverConfig, start: Start | None = None
+        self,
+        policy: Policy,
+        draws: Generator,
+        solver: SolverConfig,
+        start: Start | None = None,  # what a policy close by left
+        before: PerceptronPass | None = None,  # of this policy, which has changed in place
     ) -> "BellmanSolution":
-        """One pass of Algorithm 1 up to the update of theta; `start` is what one close by left."""
+        """One pass of Algorithm 1 up to the update of theta."""
         problem, samples = self.problem, self.problem.samples
-        made = PerceptronPass.of(policy, problem.queries)
+        made = before.again() if before else PerceptronPass.of(policy, problem.queries)
         said = None if made is None else made.outputs
         outputs = checked_outputs(policy, problem.queries, samples.action_width, said)
         with torch.no_grad():

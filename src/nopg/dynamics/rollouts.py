@@ -5,7 +5,7 @@ small products gives how the return moves with each action, and one vector-Jacob
 the policy does the rest: no graph over time.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -14,9 +14,11 @@ from torch import Tensor
 
 from nopg.dynamics.transition_model import ArrayTransitionModel, PredictedStep, TransitionModel
 from nopg.policies.arrays import Actor, Array, ArrayPolicies
+from nopg.policies.build import PerceptronPass
 from nopg.policies.families import Policy
 from nopg.threads import parallel_map
 
+PullBack = Callable[[Array], tuple[Tensor, ...]]  # slopes by actions to slopes by the parameters
 AT_REST = 1e-4  # share of the typical step below which a state is at rest
 GONE = 1e-12  # probability of running at which a rollout has ended
 BLOCK, MAX_BLOCK = 16, 512
@@ -224,9 +226,9 @@ def rollout_gradients(
     n_steps, _, d_s = rollout.states.shape
     shares = rollout.states.reshape(n_steps, len(policies), -1, d_s)
     acted = parallel_map(
-        lambda k: _policy_jacobian(policies[k], shares[:, k].reshape(-1, d_s)), range(len(policies))
+        lambda k: _policy_slopes(policies[k], shares[:, k].reshape(-1, d_s)), range(len(policies))
     )
-    by_state = [each.reshape(n_steps, len(starts), -1, d_s) for _, each in acted]
+    by_state = [each.reshape(n_steps, len(starts), -1, d_s) for each, _ in acted]
     credit = np.repeat(credits or [1.0] * len(policies), len(starts))[:, None]
     gradients = _action_gradients(model, rollout, np.hstack(by_state), gamma, gusts, credit)
     reached = running_probability(rollout.outcomes)[:-1]
@@ -238,12 +240,10 @@ def rollout_gradients(
         usual = np.array([[np.median(each[each > 0.0]) if each.any() else 0.0] for each in sizes])
         gradients *= np.minimum(1.0, usual / np.maximum(sizes, 1e-300)).reshape(-1, 1)
     gradients = gradients.reshape(n_steps, len(policies), len(starts), -1)
-
-    def passed_on(k: int) -> tuple[Tensor, ...]:
-        actions = acted[k][0]
-        return _policy_vjp(policies[k], actions, gradients[:, k].reshape(actions.shape))
-
-    return parallel_map(passed_on, range(len(policies)))
+    d_a = gradients.shape[-1]
+    return parallel_map(
+        lambda k: acted[k][1](gradients[:, k].reshape(-1, d_a)), range(len(policies))
+    )
 
 
 def tail_weights(returns: Array, worst_share: float) -> Array:
@@ -305,20 +305,24 @@ def _action_gradients(
     return gradients
 
 
-def _policy_jacobian(policy: Policy, states: Array) -> tuple[Tensor, Array]:
-    """Typical actions (m, d_a), differentiable, and d action / d state."""
-    inputs = torch.from_numpy(states).requires_grad_()
+def _policy_slopes(policy: Policy, states: Array) -> tuple[Array, PullBack]:
+    """Slopes of typical actions (m, d_a) by states, and what passes slopes by them on."""
+    inputs = torch.from_numpy(states)
+    made = PerceptronPass.of(policy, inputs)
+    if made is not None:
+        rest = [torch.zeros_like(output) for output in made.outputs[1 : made.n_learned]]
+        return made.jacobian().numpy(), lambda by: made.vjp((torch.from_numpy(by), *rest))
+    inputs.requires_grad_()
     actions = policy.outputs(inputs)[0]
     rows = [
         torch.autograd.grad(actions[:, d].sum(), inputs, retain_graph=True)[0]
         for d in range(actions.shape[1])
     ]
-    return actions, torch.stack(rows, dim=1).numpy()
-
-
-def _policy_vjp(policy: Policy, actions: Tensor, vector: Array) -> tuple[Tensor, ...]:
-    """The gradients by the actions, passed on to the parameters."""
     parameters = [p for p in policy.parameters() if p.requires_grad]
-    # A sum, since torch imports its compiler to check the shape of a vector.
-    total = (actions * torch.from_numpy(vector)).sum()
-    return torch.autograd.grad(total, parameters, materialize_grads=True)
+
+    def pull_back(by_actions: Array) -> tuple[Tensor, ...]:
+        # A sum, since torch imports its compiler to check the shape of a vector.
+        total = (actions * torch.from_numpy(by_actions)).sum()
+        return torch.autograd.grad(total, parameters, materialize_grads=True)
+
+    return torch.stack(rows, dim=1).numpy(), pull_back

@@ -342,6 +342,16 @@ class ArrayTransitionModel:
         self, states: Array, actions: Array, draws: Array | None = None
     ) -> PredictedStep[Array]:
         """What the model expects of one step of m states, with the noise of `draws`."""
+        if self.compiled is None:
+            return self.numpy_step(states, actions, draws)
+        gusts = None if draws is None else draws[None]
+        made = self.compiled.rollout(actions[None], states, 1, gusts)
+        return PredictedStep(*(field[0] for field in made[2:]))
+
+    def numpy_step(
+        self, states: Array, actions: Array, draws: Array | None = None
+    ) -> PredictedStep[Array]:
+        """The same without compiled code."""
         inputs = np.concatenate([states, actions], axis=1)
         predicted = self._process(inputs)
         d_s = predicted.shape[1] - 1  # of the present

@@ -31,26 +31,28 @@ class Adam:
         self._parameters = list(parameters)  # changed in place
         self._eps = eps
         self._step = 0
-        self._means = [torch.zeros_like(p) for p in parameters]
-        self._squares = [torch.zeros_like(p) for p in parameters]
+        # One vector for all: a call for each operation, not for each parameter.
+        flat = torch.cat([p.detach().reshape(-1) for p in parameters])
+        self._means, self._squares = torch.zeros_like(flat), torch.zeros_like(flat)
+        self._change, self._changes = flat, self._by_parameter(flat)
 
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor], rate: float) -> None:
         """Step upwards once: one gradient per parameter, with step size `rate`."""
         self._step += 1
         unbiased = rate / (1.0 - BETAS[0] ** self._step)
-        gradients, means, squares = list(gradients), self._means, self._squares
-        torch._foreach_lerp_(means, gradients, 1.0 - BETAS[0])
-        torch._foreach_mul_(squares, BETAS[1])
-        torch._foreach_addcmul_(squares, gradients, gradients, value=1.0 - BETAS[1])
-        lengths = torch._foreach_sqrt(squares)
-        torch._foreach_div_(lengths, math.sqrt(1.0 - BETAS[1] ** self._step))
-        torch._foreach_add_(lengths, self._eps)
-        torch._foreach_addcdiv_(self._parameters, means, lengths, value=unbiased)
+        torch._foreach_copy_(self._changes, list(gradients))
+        gradient = self._change
+        self._means.lerp_(gradient, 1.0 - BETAS[0])
+        self._squares.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1.0 - BETAS[1])
+        lengths = self._squares.sqrt().div_(math.sqrt(1.0 - BETAS[1] ** self._step))
+        torch.mul(self._means, unbiased, out=self._change).div_(lengths.add_(self._eps))
+        torch._foreach_add_(self._parameters, self._changes)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything the next step depends on, beside the parameters."""
-        return {"step": self._step, "means": self._means, "squares": self._squares}
+        means, squares = map(self._by_parameter, (self._means, self._squares))
+        return {"step": self._step, "means": means, "squares": squares}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from where another one's `state_dict` stood."""
@@ -59,9 +61,12 @@ class Adam:
         for name, moments in found.items():
             if [m.shape for m in moments] != shapes:
                 raise ValueError(f"Moments must have the parameters' shapes, {name} have not.")
-        like = self._parameters
         self._means, self._squares = (
-            [m.detach().clone().to(p) for m, p in zip(moments, like, strict=True)]
+            torch.cat([m.detach().reshape(-1) for m in moments]).to(self._means)
             for moments in found.values()
         )
         self._step = int(state_dict["step"])
+
+    def _by_parameter(self, flat: Tensor) -> list[Tensor]:
+        parts = flat.split_with_sizes([p.numel() for p in self._parameters])
+        return [part.view(p.shape) for part, p in zip(parts, self._parameters, strict=True)]

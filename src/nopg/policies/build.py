@@ -4,7 +4,7 @@ import ctypes
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -146,6 +146,7 @@ class PerceptronPass:
     library: Any
     parameters: Sequence[Tensor]  # weight and bias of each layer in turn
     given: tuple[Any, ...]  # what C reads beside them, there and back
+    n_learned: int  # outputs that are: a spread may be a constant
 
     @classmethod
     @torch.no_grad()
@@ -174,18 +175,34 @@ class PerceptronPass:
             return None  # torch says what is wrong
         n_learned, is_label = sum(p.numel() for p in learned), type(policy) is kinds[2]
         sizes = (m, len(layers), d_a, is_label, n_learned, np.array(widths))
-        said = [torch.empty((m, d_a), dtype=states.dtype) for _ in range(widths[-1] // d_a)]
-        outputs = said if most is None or said[1:] else [*said, most.expand(m, d_a)]
-        found = cls(tuple(outputs), library, learned, (*sizes, states.contiguous(), *ends))
-        found._run((None, None, *said, None)[:4], [])
-        return found
+        count = widths[-1] // d_a
+        rest = () if most is None or count > 1 else (most.expand(m, d_a),)
+        outputs = (*states.new_empty((count, m, d_a)), *rest)
+        given = (*sizes, states.contiguous(), *ends)
+        return cls(outputs, library, learned, given, count).again()
+
+    @torch.no_grad()
+    def again(self) -> Self:
+        """Forwards with the parameters as they are now."""
+        n = self.n_learned
+        said = [torch.empty_like(output) for output in self.outputs[:n]]
+        self._run((None, None, *said, None, None)[:5], [])
+        return replace(self, outputs=(*said, *self.outputs[n:]))
 
     @torch.no_grad()
     def vjp(self, slopes: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """Backwards: slopes by the outputs become slopes by the parameters."""
         found = [torch.empty_like(p) for p in self.parameters]
-        self._run((*(slope.contiguous() for slope in slopes), None, None, None)[:4], found)
+        self._run((*(slope.contiguous() for slope in slopes), *[None] * 4)[:5], found)
         return tuple(found)
+
+    @torch.no_grad()
+    def jacobian(self) -> Tensor:
+        """The slopes of the first output, d_a columns, by the states, (m, d_a, d)."""
+        (m, d_a), states = self.outputs[0].shape, self.given[6]
+        found = states.new_empty((m, d_a, states.shape[1]))
+        self._run((None, None, None, None, found), [])
+        return found
 
     def _run(self, pairs: tuple[Tensor | None, ...], found: list[Tensor]) -> None:
         n_threads = min(torch.get_num_threads(), 1 + self.given[0] * self.given[4] // FEW)

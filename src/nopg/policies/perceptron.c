@@ -19,6 +19,7 @@ typedef struct {
   const real *most;           /* largest standard deviations, (width) */
   const real *slopes, *spread_slopes; /* by the outputs, (m, width), for the way back */
   real *outputs, *spreads;    /* (m, width) */
+  real *by_states;            /* slopes of outputs, (m, width, widths[0]), instead of both */
   /* Weight (out, in) and bias of each layer in turn; then, for the way back, where slopes
    * by them go. */
   real *parameters[];
@@ -121,14 +122,16 @@ static void shares_of(real *raw, int64_t width) {
   }
 }
 
-/* Slopes by what the last layer says, (width or 2 width, WIDE), from those by the outputs. */
-static void by_raw(const Pass *p, int64_t first, const real *raw, real *slope) {
+/* Slopes by what the last layer says, (width or 2 width, WIDE), from those by the outputs, or of
+ * output number `only`. */
+static void by_raw(const Pass *p, int64_t first, const real *raw, int64_t only, real *slope) {
   int64_t count = p->m - first < WIDE ? p->m - first : WIDE, width = p->width;
   for (int64_t k = 0; k < p->widths[p->n_layers]; k++) {
     int64_t is_spread = k >= width, a = is_spread ? k - width : k;
     const real *given = is_spread ? p->spread_slopes : p->slopes, *x = raw + k * WIDE;
     real *to = slope + k * WIDE;
-    for (int64_t s = 0; s < WIDE; s++) to[s] = s < count ? given[(first + s) * width + a] : 0;
+    for (int64_t s = 0; s < WIDE; s++)
+      to[s] = s >= count ? 0 : p->by_states ? k == only : given[(first + s) * width + a];
     if (is_spread) {
       for (int64_t s = 0; s < WIDE; s++) to[s] *= p->most[a] * sigmoid(x[s]) * (1 - sigmoid(x[s]));
     } else if (p->low) {
@@ -160,15 +163,16 @@ static void say(const Pass *p, int64_t first, real *raw) {
   }
 }
 
-/* Add slopes by the parameters of up to WIDE states. `x` are the inputs of all layers, and
- * `slope` those by what the last one says; `other` is as wide. */
-static void backwards(const Pass *p, const real *x, real *slope, real *other, double *total) {
+/* Add slopes by the parameters of up to WIDE states, or return those by what the first layer is
+ * given. `x` are the inputs of all layers, and `slope` those by what the last one says; `other` is
+ * as wide. */
+static real *backwards(const Pass *p, const real *x, real *slope, real *other, double *total) {
   total += p->n_parameters;
   for (int64_t l = p->n_layers - 1; l >= 0; l--) {
     int64_t n_in = p->widths[l], n_out = p->widths[l + 1];
     total -= n_out * (n_in + 1);
     x -= n_in * WIDE;
-    for (int64_t j = 0; j < n_out; j++) {
+    for (int64_t j = 0; !p->by_states && j < n_out; j++) {
       const real *by = slope + j * WIDE;
       for (int64_t i = 0; i < n_in; i++) total[j * n_in + i] += dot(by, x + i * WIDE, WIDE);
       real some[8] = {0};
@@ -176,12 +180,27 @@ static void backwards(const Pass *p, const real *x, real *slope, real *other, do
         for (int l = 0; l < 8; l++) some[l] += by[s + l];
       total[n_out * n_in + j] += sum8(some);
     }
-    if (!l) return;
+    if (!l && !p->by_states) break;
     combine(n_in, n_out, p->parameters[2 * l], 1, n_in, NULL, slope, 0, other);
-    for (int64_t s = 0; s < n_in * WIDE; s++) other[s] = x[s] > 0 ? other[s] : 0;
+    for (int64_t s = 0; l && s < n_in * WIDE; s++) other[s] = x[s] > 0 ? other[s] : 0;
     real *swap = slope;
     slope = other;
     other = swap;
+  }
+  return slope;
+}
+
+/* Slopes of outputs by up to WIDE states. */
+static void slopes_by_states(const Pass *p, int64_t first, const real *raw, real *one, real *two,
+                             double *total) {
+  int64_t count = p->m - first < WIDE ? p->m - first : WIDE, d = p->widths[0];
+  for (int64_t k = 0; k < p->width; k++) {
+    by_raw(p, first, raw, k, one);
+    const real *found = backwards(p, raw, one, two, total);
+    for (int64_t s = 0; s < count; s++)
+      for (int64_t i = 0; i < d; i++)
+        p->by_states[((first + s) * p->width + k) * d + i] =
+            p->mean ? found[i * WIDE + s] / p->std[i] : found[i * WIDE + s];
   }
 }
 
@@ -197,17 +216,20 @@ static void run(const void *job, int64_t first, int64_t last) {
     for (int64_t b = n_blocks * c / n; b < n_blocks * (c + 1) / n; b++) {
       real *raw = forwards(p, b * WIDE, x);
       if (p->is_shares) shares_of(raw, p->width);
-      if (!p->slopes) {
+      double *total = all->partial + c * p->n_parameters;
+      if (p->by_states) {
+        slopes_by_states(p, b * WIDE, raw, slope, other, total);
+      } else if (p->slopes) {
+        by_raw(p, b * WIDE, raw, -1, slope);
+        backwards(p, raw, slope, other, total);
+      } else {
         say(p, b * WIDE, raw);
-        continue;
       }
-      by_raw(p, b * WIDE, raw, slope);
-      backwards(p, raw, slope, other, all->partial + c * p->n_parameters);
     }
 }
 
-/* Outputs; or, where there are slopes by them, slopes by the parameters. Not 0 where there
- * is no memory. */
+/* Outputs; or, where there are slopes by them, slopes by the parameters; or those of outputs by
+ * states. Not 0 where there is no memory. */
 int64_t nopg_perceptron(const Pass *p, int64_t n_threads) {
   int64_t n_chunks = (p->m + WIDE - 1) / WIDE;
   n_chunks = n_chunks < MOST_CHUNKS ? n_chunks : MOST_CHUNKS;

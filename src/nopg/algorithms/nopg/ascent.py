@@ -134,9 +134,10 @@ def ascend(
     solver = SolverConfig(rtol=config.rtol)
     state = AscentState() if state is None else state
     state.attach(adam, generator)
-    began = time.perf_counter() - state.seconds
+    began, made = time.perf_counter() - state.seconds, None
     for step in range(state.step, n_updates):
-        solution = estimator.solve(policy, generator, solver, state.start)
+        solution = estimator.solve(policy, generator, solver, state.start, made)
+        made = solution.made
         state.start = solution.following(keep_correction=not state.is_old(solution))
         gradients = solution.gradient(policy)
         rate = config.rate(step, n_updates)
