@@ -7,7 +7,7 @@ on one thread; as many at a time as torch may use threads.
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from typing import TypeVar
 
@@ -42,6 +42,24 @@ def side_by_side() -> Iterator[None]:
             _pool.reset(tokens[0])
             _count.reset(tokens[1])
             torch.set_num_threads(before)
+
+
+@contextmanager
+def beside(function: Callable[[], object]) -> Iterator[None]:
+    """Within, `function` is at work, too, where there are cores to spare; then it is waited for.
+
+    What it raises is not raised here: it is for what is kept and asked for later.
+    """
+    if n_workers() == 1:
+        yield
+        return
+    inside, pool = copy_context(), ThreadPoolExecutor(1, "", torch.set_num_threads, (1,))
+    inside.run(_count.set, max(1, n_workers() // 4))
+    started = pool.submit(inside.run, function)
+    pool.shutdown(wait=False)
+    yield
+    with suppress(KeyboardInterrupt):  # who cannot wait for it loses nothing else
+        wait([started])
 
 
 def n_workers() -> int:

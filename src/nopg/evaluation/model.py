@@ -91,6 +91,12 @@ class ModelEvaluator:
         """How far such models hold on data that they were not fitted to."""
         return replay_held_out(self.data, self.models[0], self.gamma, self.seed.numpy("replay"))
 
+    def prepare(self) -> None:
+        """Make what no policy changes, so that it is there when one is evaluated."""
+        _ = self.replay
+        if self.models[0].noise is None:  # in noise it depends on paths what is asked for
+            _ = self._left_out, self._gaps, self._drawn
+
     def replay_of(self, episodes: Dataset) -> Replay:
         """The same on recordings of the user's, none of which were learned from."""
         rest = (episodes, self.gamma, self.seed.numpy("replay"), self.replay)

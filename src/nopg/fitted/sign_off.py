@@ -1,11 +1,12 @@
 """Before a policy is switched on: what it is compared with, what a verdict rests on."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from scipy.spatial import cKDTree
+from torch import nn
 
 from nopg.data.dataset import Dataset
 from nopg.dynamics.replays import held_out_folds
@@ -16,7 +17,8 @@ from nopg.evaluation.comparison import Comparison, compared_with_actor, compared
 from nopg.evaluation.rollouts import evenly_drawn
 from nopg.evaluation.support import USUAL_SHARE
 from nopg.evaluation.verdict import LIKELY, MEAN_ACTION, Grounds, guessed_share
-from nopg.policies.arrays import Actor, Array
+from nopg.policies.arrays import Actor, Array, actor_of
+from nopg.policies.families import CategoricalPolicy, DeterministicPolicy
 from nopg.randomness import Seed
 
 if TYPE_CHECKING:
@@ -73,11 +75,13 @@ def _beside_the_log(policy: "FittedPolicy", data: Dataset) -> Comparison:
     try:
         return policy.compare()
     except DataError:  # rows are in no order
-        mean = np.mean(data.actions, axis=0)
-        if data.is_discrete:
-            mean = np.bincount(data.actions).argmax()
-        usual = policy.compare(lambda seen: np.tile(np.atleast_1d(mean), (len(seen), 1)))
-        return replace(usual, against=MEAN_ACTION)
+        usual = regression_actions(data).mean(dim=0)  # of labels, how often each was chosen
+        layer = nn.Linear(data.observations.shape[1], len(usual), dtype=torch.float64)
+        layer.load_state_dict({"weight": torch.zeros_like(layer.weight), "bias": usual})
+        kind = CategoricalPolicy if data.is_discrete else DeterministicPolicy
+        starts = np.array(policy.initial_states, dtype=np.float64)
+        given = (policy.model, policy.actor, actor_of(kind(nn.Sequential(layer))), starts)
+        return compared_with_actor(*given, 0.95, MEAN_ACTION)
 
 
 def compared(policy: "FittedPolicy", other: Any, level: float) -> Comparison:

@@ -56,7 +56,7 @@ from nopg.fitted.policy import LEARN, FittedPolicy
 from nopg.policies.arrays import Array
 from nopg.policies.families import Policy, parameters_digest
 from nopg.randomness import Seed
-from nopg.threads import side_by_side
+from nopg.threads import beside, side_by_side
 
 logger = logging.getLogger(__name__)
 
@@ -202,8 +202,9 @@ def learn(
             return replace(fitted, policy=cloned_candidate(data, fresh).policy)
         selection = Selection(models, trial_states(data, places), gamma, worst_share)
         given = (selection, data, fresh, floor, start, sparse, n_updates, n_refining)
-        _search(*given, common, bar, stored)
         evaluator = ModelEvaluator(data, gamma, Seed(seed), models)
+        with beside(evaluator.prepare):
+            _search(*given, common, bar, stored)
         search = selection.choose()
         if floor is not None:
             search = selection.not_below(floor, evaluator, places)
