@@ -1,5 +1,6 @@
 """`nopg learn`: from a file to a policy that was cross-checked, in one command."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +126,7 @@ def test_a_killed_search_goes_on_to_the_same_bits(
     assert CliRunner().invoke(app, [*begin, "whole"]).exit_code == 0
     keep = SearchCheckpoint.refine
 
-    def killed(self: SearchCheckpoint, state: dict[str, object]) -> None:
+    def killed(self: SearchCheckpoint, state: Callable[[], dict[str, object]]) -> None:
         keep(self, state)
         raise SystemExit(9)
 

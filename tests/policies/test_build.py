@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -43,7 +45,8 @@ def test_outputs_and_slopes_are_those_of_autograd(
         torch.testing.assert_close(x, y.detach())
     for x, y in zip(found.vjp(slopes), expected, strict=True):
         torch.testing.assert_close(x, y)
-    whole = torch.autograd.functional.jacobian(lambda s: policy.outputs(s)[0].sum(0), states)
+    jacobian: Any = torch.autograd.functional.jacobian
+    whole = jacobian(lambda s: policy.outputs(s)[0].sum(0), states)
     torch.testing.assert_close(found.jacobian(), whole.movedim(1, 0))
 
 

@@ -60,6 +60,15 @@ def covariances(library: Any, operator: SparseRows, q: Tensor, x: Tensor) -> Ten
     return found
 
 
+def mixed_rows(library: Any, operators: Sequence[SparseRows], shares: Tensor) -> Tensor:
+    """Entries of rows averaged with a share of each operator in each row, (m, count)."""
+    given = [one.values.contiguous() for one in operators]
+    parts, found = torch.tensor([x.data_ptr() for x in given]), torch.empty_like(given[0])
+    sizes, ends = tuple(shares.shape), operators[0].pattern.ends
+    _run(library.nopg_mixed_rows, sizes, (*ends, shares, parts), (found,), found.numel())
+    return found
+
+
 def matched_rows(
     library: Any, features: Features, taken: Tensor, start: Tensor | None, accuracy: float
 ) -> tuple[Tensor, ...]:

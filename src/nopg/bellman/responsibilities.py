@@ -16,9 +16,10 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
+from nopg.bellman import compiled_rows
 from nopg.bellman.nadaraya_watson import NadarayaWatson, covariances, gaussian_weights
 from nopg.bellman.rows import EXACT, QueryRows, RowModel, RowWeights
-from nopg.linalg.operators import LinearOperator
+from nopg.linalg.operators import LinearOperator, SparseRows
 
 Outputs = tuple[Tensor, ...]  # what a policy says at the queries, a row per query each
 Nodes = Callable[[Tensor, Generator], tuple[Tensor, Tensor]]
@@ -219,7 +220,11 @@ class CategoricalResponsibilities(Responsibilities):
 
     def evaluate(self, outputs: Outputs, _: Generator, hint: Hint = NO_HINT) -> PolicyRows:
         """The rows of all labels, weighted by their probabilities."""
-        return PolicyRows(*mixed(self.rows, self._weights, outputs[0].T, outputs))
+        library, operators = compiled_rows.library_for(outputs[0]), []
+        if library is not None:
+            operators = [one for one in self._operators if isinstance(one, SparseRows)]
+        stacked = compiled_rows.mixed_rows(library, operators, outputs[0]) if operators else None
+        return PolicyRows(*mixed(self.rows, self._weights, outputs[0].T, outputs, stacked))
 
     def vjp(self, found: PolicyRows, q: Tensor, row_weights: Tensor) -> Outputs:
         """The mean of q under the rows of each label."""
@@ -227,7 +232,11 @@ class CategoricalResponsibilities(Responsibilities):
 
 
 def mixed(
-    rows: QueryRows, parts: Sequence[RowWeights], shares: Tensor, outputs: Outputs
+    rows: QueryRows,
+    parts: Sequence[RowWeights],
+    shares: Tensor,
+    outputs: Outputs,
+    stacked: Tensor | None = None,  # the averages, where these are there already
 ) -> tuple[LinearOperator, Tensor, Outputs, Tensor | None]:
     """Rows of several actions averaged, with a share of each at each query, (k, m)."""
     # Shares of a query sum to one: rows stay normalised, and `dropped` a bound, as a distance of
@@ -235,7 +244,7 @@ def mixed(
     m = rows.shape[0]
     pieces = torch.split(shares, [part.dropped.numel() // m for part in parts])
     blocks = []
-    for b, block in enumerate(rows.blocks):
+    for b, block in enumerate(rows.blocks if stacked is None else ()):
         # Not as products of tiny matrices: without MKL each of them is a call.
         total = parts[0].blocks[b].new_zeros(parts[0].blocks[b].shape[-2:])
         for part, share in zip(parts, pieces, strict=True):
@@ -249,4 +258,4 @@ def mixed(
 
     away = [part.displacement for part in parts if part.displacement is not None]
     dropped = mean([part.dropped for part in parts])
-    return rows.operator(blocks), dropped, outputs, mean(away) if away else None
+    return rows.operator(blocks, stacked), dropped, outputs, mean(away) if away else None

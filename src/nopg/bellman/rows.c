@@ -139,6 +139,29 @@ void nopg_covariances(const Covariances *job, int64_t n_threads) {
   in_parts(covariances, job, job->m, n_threads);
 }
 
+/* Rows of several actions averaged, with a share of each in each row. */
+typedef struct {
+  int64_t m, count; /* rows, actions */
+  const int32_t *begins, *ends;
+  const real *shares;       /* (m, count) */
+  const real *const *parts; /* (count), the entries of each action's rows */
+  real *found;
+} Mixture;
+
+static void mix(const void *job, int64_t first, int64_t last) {
+  const Mixture *x = job;
+  for (int64_t i = first; i < last; i++)
+    for (int64_t a = 0; a < x->count; a++) {
+      real share = x->shares[i * x->count + a];
+      for (int64_t e = x->begins[i]; e < x->ends[i]; e++)
+        x->found[e] = (a ? x->found[e] : 0) + share * x->parts[a][e];
+    }
+}
+
+void nopg_mixed_rows(const Mixture *job, int64_t n_threads) {
+  in_parts(mix, job, job->m, n_threads);
+}
+
 /* Matched rows of a block. A state is theta (d), its derivative by the action (d, d_a),
  * and the action (d_a), in bandwidths. */
 typedef struct {

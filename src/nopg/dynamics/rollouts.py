@@ -308,7 +308,7 @@ def _action_gradients(
 def _policy_slopes(policy: Policy, states: Array) -> tuple[Array, PullBack]:
     """Slopes of typical actions (m, d_a) by states, and what passes slopes by them on."""
     inputs = torch.from_numpy(states)
-    made = PerceptronPass.of(policy, inputs)
+    made = PerceptronPass.of(policy, inputs, only_slopes=True)
     if made is not None:
         rest = [torch.zeros_like(output) for output in made.outputs[1 : made.n_learned]]
         return made.jacobian().numpy(), lambda by: made.vjp((torch.from_numpy(by), *rest))

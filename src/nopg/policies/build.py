@@ -150,7 +150,7 @@ class PerceptronPass:
 
     @classmethod
     @torch.no_grad()
-    def of(cls, policy: Policy, states: Tensor) -> Self | None:
+    def of(cls, policy: Policy, states: Tensor, *, only_slopes: bool = False) -> Self | None:
         """Forwards; None without a compiler, or if not all of it is a learned perceptron."""
         kinds = (DeterministicPolicy, GaussianPolicy, CategoricalPolicy)
         library = compiled_for(states, "nopg.policies", "perceptron.c")
@@ -179,7 +179,8 @@ class PerceptronPass:
         rest = () if most is None or count > 1 else (most.expand(m, d_a),)
         outputs = (*states.new_empty((count, m, d_a)), *rest)
         given = (*sizes, states.contiguous(), *ends)
-        return cls(outputs, library, learned, given, count).again()
+        found = cls(outputs, library, learned, given, count)
+        return found if only_slopes else found.again()
 
     @torch.no_grad()
     def again(self) -> Self:
@@ -200,7 +201,7 @@ class PerceptronPass:
     def jacobian(self) -> Tensor:
         """The slopes of the first output, d_a columns, by the states, (m, d_a, d)."""
         (m, d_a), states = self.outputs[0].shape, self.given[6]
-        found = states.new_empty((m, d_a, states.shape[1]))
+        found: Tensor = states.new_empty((m, d_a, states.shape[1]))
         self._run((None, None, None, None, found), [])
         return found
 

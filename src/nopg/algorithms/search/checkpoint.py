@@ -6,7 +6,7 @@ All else a search makes from its data and its seed again, to the same bits.
 import copy
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -67,10 +67,11 @@ class SearchCheckpoint:
             self._found.append({"method": asdict(one.method), "policy": state})
         self._write()
 
-    def refine(self, state: dict[str, Any]) -> None:
-        """Keep where their refinement stands."""
-        self.refinement = state
-        self._write()
+    def refine(self, state: Callable[[], dict[str, Any]]) -> None:
+        """Keep where their refinement stands, if anything is kept."""
+        if self._path is not None:
+            self.refinement = state()
+            self._write()
 
     def remove(self) -> None:
         """Remove the file of a search that is done."""

@@ -82,7 +82,8 @@ def cost_of_search(
     data: Dataset, starts: Array, gamma: float, n_updates: int, n_refining: int, sparse: bool
 ) -> LearningCost:
     """The same of data and starts with their history."""
-    model, actions, unit, step, row = _measured(data)
+    with side_by_side():  # as in a search, one thread for each piece of work
+        model, actions, unit, step, row = _measured(data)
     n_starts, (n, d_s) = len(starts), data.observations.shape
     is_noisy, n_curved = model.noise is not None, len(model.process.curved)
     n_policies, r = len(PLANS) + (1 if sparse else len(ASCENTS) + N_ROUNDS), refinement
@@ -139,8 +140,7 @@ def _measured(data: Dataset) -> tuple[TransitionModel, Array, float, float, floa
     model = TransitionModel.fit(*columns, generator=rng, limits=limits, history=data.history)
     x = torch.from_numpy(rng.normal(size=(FREE.n_samples, len(model.process.centre))))
     origin = np.zeros(x.shape[1] + 2)
-    with side_by_side():  # as in a search, on one thread
-        unit = _seconds(lambda: negative_log_posterior(origin, x, x[:, 0]))
+    unit = _seconds(lambda: negative_log_posterior(origin, x, x[:, 0]))
     states, actions = (column.numpy() for column in columns[:2])
     acted = np.tile(actions[:32], (planning.MAX_REPEAT, 1, 1))
     follow = _seconds(lambda: model.arrays.follow(states[:32], acted))

@@ -8,6 +8,7 @@ that already does roughly the right thing. So this comes last.
 import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -129,7 +130,7 @@ def refine(
     advance: Callable[[float], None] = lambda best: None,  # with the best value so far
     worst_share: float = 1.0,  # of the rollouts whose mean return counts
     begun: Mapping[str, Any] | None = None,  # where an earlier refining stood
-    save: Callable[[dict[str, Any]], None] = lambda state: None,  # every few updates
+    save: Callable[[Callable[[], Any]], None] = lambda state: None,  # every few updates
 ) -> list[float]:
     """Improve `policies` in place by the gradient of their return in the first model.
 
@@ -175,7 +176,7 @@ def refine(
                 for one in sorted(ascents, key=lambda one: -one.best)[N_KEPT:]:
                     one.is_done = True
             if step % check_every == 0:
-                save({"step": step, "ascents": [one.state() for one in ascents]})
+                save(partial(_standing, step, ascents))
             advance(max(one.best for one in ascents))
     finally:  # an interrupt, too, leaves the best
         n = len(policies)
@@ -183,6 +184,10 @@ def refine(
         for policy, one in zip(policies, best, strict=True):
             policy.load_state_dict(one.best_parameters)
     return [one.best for one in best]
+
+
+def _standing(step: int, ascents: Sequence[_Ascent]) -> dict[str, Any]:
+    return {"step": step, "ascents": [one.state() for one in ascents]}
 
 
 def _update(
