@@ -1,6 +1,5 @@
 """`nopg learn`: from a file to a policy that was cross-checked, in one command."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -126,8 +125,8 @@ def test_a_killed_search_goes_on_to_the_same_bits(
     assert CliRunner().invoke(app, [*begin, "whole"]).exit_code == 0
     keep = SearchCheckpoint.refine
 
-    def killed(self: SearchCheckpoint, state: Callable[[], dict[str, object]]) -> None:
-        keep(self, state)
+    def killed(self: SearchCheckpoint, step: int, ascents: list[Any]) -> None:
+        keep(self, step, ascents)
         raise SystemExit(9)
 
     monkeypatch.setattr(SearchCheckpoint, "refine", killed)

@@ -6,7 +6,7 @@ All else a search makes from its data and its seed again, to the same bits.
 import copy
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -67,10 +67,10 @@ class SearchCheckpoint:
             self._found.append({"method": asdict(one.method), "policy": state})
         self._write()
 
-    def refine(self, state: Callable[[], dict[str, Any]]) -> None:
+    def refine(self, step: int, ascents: Sequence[Any]) -> None:
         """Keep where their refinement stands, if anything is kept."""
         if self._path is not None:
-            self.refinement = state()
+            self.refinement = {"step": step, "ascents": [one.state() for one in ascents]}
             self._write()
 
     def remove(self) -> None:

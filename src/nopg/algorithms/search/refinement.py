@@ -8,7 +8,6 @@ that already does roughly the right thing. So this comes last.
 import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,7 +40,9 @@ where a policy starts says little about where it can get."""
 CHECK_EVERY, NOISY_CHECK_EVERY = 5, 10  # updates between estimates by all models
 SEARCH_WEIGHT = 0.005  # weight gamma^T at which rollouts end while searching
 FINAL_WEIGHT = 1e-8  # where the last choice is made: what fails late is to be seen
-N_STARTS = 5  # starts that gradients and first estimates are averaged over
+N_STARTS = 5
+"""Starts that first estimates are averaged over, and gradients: these over others in every update,
+so that what is learned does not hold for the first ones alone."""
 N_PATHS, N_FINAL_PATHS = 24, 96  # in noise, over all starts; for the last choice
 N_NEW_PATHS = 8
 """Paths of each update where the system is noisy, with new gusts every time: what is
@@ -130,7 +131,7 @@ def refine(
     advance: Callable[[float], None] = lambda best: None,  # with the best value so far
     worst_share: float = 1.0,  # of the rollouts whose mean return counts
     begun: Mapping[str, Any] | None = None,  # where an earlier refining stood
-    save: Callable[[Callable[[], Any]], None] = lambda state: None,  # every few updates
+    save: Callable[[int, Sequence[Any]], None] = lambda step, ascents: None,  # every few updates
 ) -> list[float]:
     """Improve `policies` in place by the gradient of their return in the first model.
 
@@ -176,7 +177,7 @@ def refine(
                 for one in sorted(ascents, key=lambda one: -one.best)[N_KEPT:]:
                     one.is_done = True
             if step % check_every == 0:
-                save(partial(_standing, step, ascents))
+                save(step, ascents)
             advance(max(one.best for one in ascents))
     finally:  # an interrupt, too, leaves the best
         n = len(policies)
@@ -184,10 +185,6 @@ def refine(
         for policy, one in zip(policies, best, strict=True):
             policy.load_state_dict(one.best_parameters)
     return [one.best for one in best]
-
-
-def _standing(step: int, ascents: Sequence[_Ascent]) -> dict[str, Any]:
-    return {"step": step, "ascents": [one.state() for one in ascents]}
 
 
 def _update(
@@ -243,10 +240,9 @@ def _new_paths(
     model: TransitionModel, starts: Array, gamma: float, step: int, worst_share: float
 ) -> tuple[Array, Array | None]:
     """Where the paths of an update start, and gusts of its own: none without noise."""
-    if model.noise is None:
-        return search_starts(model, starts), None
-    # The worst share of a few paths is hardly one of them.
-    n_paths = N_NEW_PATHS if worst_share == 1.0 else N_PATHS
+    n_paths = min(N_STARTS, len(starts))
+    if model.noise is not None:  # the worst share of a few paths is hardly one of them
+        n_paths = N_NEW_PATHS if worst_share == 1.0 else N_PATHS
     some = starts[(np.arange(n_paths) + n_paths * step) % len(starts)]
     return some, _draws(model, some, discount_horizon(gamma), step)
 
