@@ -18,21 +18,18 @@ Arguments = dict[str, Any]
 
 def read_settings(path: Path | None) -> tuple[Arguments, Arguments]:
     """Arguments of `NOPG` and of its `fit` that a config names."""
-    table: dict[str, Any] = {}
-    model: Arguments = {}
-    fit: Arguments = {}
-    if path is not None:
-        with (
-            reading(path, "a TOML file", "correct it", ConfigError),
-            open_plain(path, _LARGEST, follow=True) as stream,
-        ):
-            table = tomllib.load(stream)
-            model, fit = (dict(table.pop(name, {})) for name in ("model", "fit"))
-            if "bandwidths" in table:
-                model["bandwidths"] = _bandwidths(dict(table.pop("bandwidths")))
+    if path is None:
+        return {}, {}
+    with (
+        reading(path, "a TOML file", "correct it", ConfigError),
+        open_plain(path, _LARGEST, follow=True) as stream,
+    ):
+        table = tomllib.load(stream)
+        model, fit = (dict(table.pop(name, {})) for name in ("model", "fit"))
+        if "bandwidths" in table:
+            model["bandwidths"] = _bandwidths(dict(table.pop("bandwidths")))
     others = fit.keys() - {"initial_states", "n_updates"}
-    odd = [*table, *(f"{name} under [fit]" for name in others)]
-    if odd:
+    if odd := [*table, *(f"{name} under [fit]" for name in others)]:
         raise ConfigError(
             "A config must have the tables [model], [bandwidths] and [fit], the last with "
             f"initial_states and n_updates, found {', '.join(odd)}; move settings into [model]."
@@ -80,7 +77,6 @@ def _bandwidths(table: dict[str, Any]) -> Any:
     except TypeError:
         pass
     raise ConfigError(
-        '[bandwidths] must be rule = "auto", rule = "cross-validated" with '
-        "state_factor and action_factor, or the lists state and action, found "
-        f"{ {'rule': rule, **table} }."
+        '[bandwidths] must be rule = "auto", rule = "cross-validated" with state_factor and '
+        f"action_factor, or the lists state and action, found { {'rule': rule, **table} }."
     )

@@ -83,8 +83,7 @@ def explain(path: SwingUp) -> None:
     for name, value in scale.items():
         mark = "  <--" if name == "this policy" else ""
         print(f"  {name:<24}{value:>8.0f}{mark}")
-    steps = upright_after(path)
-    if steps is None:
+    if (steps := upright_after(path)) is None:
         print("\nIt does not stay upright: try another --seed or more --updates.")
     else:
         print(f"\nUpright for good after {steps * 0.05:.1f} s.")

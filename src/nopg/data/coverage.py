@@ -20,8 +20,7 @@ def without_far(values: FloatArray, far: float = FAR) -> FloatArray:
 def scaled(columns: FloatArray) -> FloatArray:
     """Each column divided by its standard deviation; constant ones left out, (n, d)."""
     std = columns.std(axis=0)
-    varies = std > 1e-12 * (1.0 + np.abs(columns).max(axis=0))
-    if not varies.any():
+    if not (varies := std > 1e-12 * (1.0 + np.abs(columns).max(axis=0))).any():
         return np.zeros((len(columns), 1))
     return np.asarray(columns[:, varies] / std[varies])
 

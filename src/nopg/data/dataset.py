@@ -44,9 +44,8 @@ class Dataset(TransitionTable):
     Example:
         >>> states = np.array([[0.0], [0.5], [0.8]])
         >>> pushes = np.array([[1.0], [0.5], [0.0]])
-        >>> data = nopg.Dataset(
-        ...     states, pushes, [0.0, 1.0, 2.0], states + 0.1, [False, False, True]
-        ... )
+        >>> rewards, ends = [0.0, 1.0, 2.0], [False, False, True]
+        >>> data = nopg.Dataset(states, pushes, rewards, states + 0.1, ends)
         >>> len(data), data.terminations.tolist()
         (3, [False, False, True])
     """

@@ -57,8 +57,7 @@ def in_runs(table: TransitionTable, what: str, steps: int = 0) -> tuple[IntArray
     """Rows in time order, and how many of its own run precede each, (n,) both."""
     if table.episodes is None:
         raise DataError(f"{what} needs rows in time order with episode ids; pass `episodes`.")
-    sizes = np.unique(table.episodes, return_counts=True)[1]
-    if sizes.min() < steps:
+    if (sizes := np.unique(table.episodes, return_counts=True)[1]).min() < steps:
         raise DataError(
             f"A history of {counted(steps, 'step')} must not be longer than the shortest episode, "
             f"which has {counted(int(sizes.min()), 'row')}; ask for fewer, or leave it out."

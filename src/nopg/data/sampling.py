@@ -62,8 +62,7 @@ def merge(*sources: Dataset | str | Path) -> Dataset:
     Episodes are renumbered so that those of different sources stay apart; sources without ids make
     the whole lose them.
     """
-    parts = [s if isinstance(s, Dataset) else Dataset.load(s) for s in sources]
-    if not parts:
+    if not (parts := [s if isinstance(s, Dataset) else Dataset.load(s) for s in sources]):
         raise DataError("There must be at least one data set to merge, got none; pass some.")
     first = parts[0]
     for i, part in enumerate(parts[1:], start=2):

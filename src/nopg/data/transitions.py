@@ -150,8 +150,7 @@ class TransitionTable:
 
     def subset(self, rows: Any) -> Self:
         """The transitions at `rows` (indices or a mask), all else unchanged."""
-        changed: dict[str, Any] = {name: a[rows] for name, a in self.arrays().items()}
-        return replace(self, **changed)
+        return replace(self, **{name: array[rows] for name, array in self.arrays().items()})
 
     def with_note(self, note: str, **changes: Any) -> Self:
         """The same with `changes` and a sentence that says so added to the notes."""
@@ -179,8 +178,7 @@ def require_inside(actions: Any, space: Space[Any] | None) -> None:
         return
     low, high = getattr(space, "low", None), getattr(space, "high", None)
     if actions.ndim == 1:
-        count = getattr(space, "n", None)
-        if count is None or int(getattr(space, "start", 0)) != 0:
+        if (count := getattr(space, "n", None)) is None or int(getattr(space, "start", 0)) != 0:
             raise DataError(
                 f"Integer `actions` need a Discrete space from 0, got {space}; else pass floats."
             )

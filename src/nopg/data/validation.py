@@ -39,24 +39,22 @@ def as_vector(name: str, values: Any) -> FloatArray:
 def as_states(name: str, values: Any, width: int, names: Sequence[str] = ()) -> FloatArray:
     """States that a person asks about, (m, d_s); one may be a plain vector."""
     try:
-        found = np.atleast_2d(np.asarray(values, dtype=np.float64))
+        rows = np.atleast_2d(np.asarray(values, dtype=np.float64))
     except (TypeError, ValueError, OverflowError):
-        found = np.empty((0, 0))
-    if found.ndim != 2 or len(found) == 0 or found.shape[1] != width:
+        rows = np.empty((0, 0))
+    if rows.ndim != 2 or len(rows) == 0 or rows.shape[1] != width:
         called = f" ({', '.join(names)})" if names else ""
         raise DataError(
-            f"`{name}` must be numbers, one row per state with {width} columns{called} "
-            "like the observations, got "
-            f"{found.shape if found.size else type(values).__name__}; reshape them."
+            f"`{name}` must be numbers, one row per state with {width} columns{called} like the "
+            f"observations, got {rows.shape if rows.size else type(values).__name__}; reshape them."
         )
-    _require_finite(name, found)
-    return found
+    _require_finite(name, rows)
+    return rows
 
 
 def as_actions(values: Any) -> FloatArray | IntArray:
     """Labels (n,) of integers, or a float matrix (n, d_a): the dtype decides."""
-    array = _rectangular(values)
-    if array.dtype.kind not in "biu":
+    if (array := _rectangular(values)).dtype.kind not in "biu":
         return as_matrix("actions", values)
     array = _flattened(array).astype(np.int64)
     if array.ndim != 1:
@@ -140,8 +138,7 @@ def _vector(name: str, array: NDArray[Any], what: str) -> NDArray[Any]:
 
 
 def _numeric(name: str, values: Any) -> FloatArray:
-    array = _rectangular(values)
-    if array.dtype.kind not in "biuf":
+    if (array := _rectangular(values)).dtype.kind not in "biuf":
         raise DataError(
             f"`{name}` must be numbers in a rectangular array, got {array.dtype}; look for texts."
         )
@@ -149,8 +146,7 @@ def _numeric(name: str, values: Any) -> FloatArray:
 
 
 def _require_finite(name: str, array: FloatArray) -> None:
-    bad = ~(np.abs(array) < HUGE)
-    if not bad.any():
+    if not (bad := ~(np.abs(array) < HUGE)).any():
         return
     rows = np.unique(np.nonzero(bad)[0])
     where = f"row{'s' if len(rows) > 1 else ''} {preview(rows)}"

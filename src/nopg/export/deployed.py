@@ -106,8 +106,7 @@ def deployed(fitted: FittedPolicy) -> Deployed:
 def policy_arrays(graph: Deployed) -> dict[str, Any]:
     """Layers, scaling, limits and past of a policy by name."""
     policy: Any = graph.policy
-    layers = perceptron_layers(policy)
-    if not layers:
+    if not (layers := perceptron_layers(policy)):
         found = " ".join(repr(getattr(policy, "network", policy)).split())
         raise ConfigError(
             "The formats numpy, c and js hold linear layers with ReLU between them, "

@@ -75,8 +75,7 @@ def export_policy(
         ('cart.h', 'cart.h.contract.json')
     """
     path = Path(path)
-    kind = format or {s: f for f, s in SUFFIXES.items()}.get(path.suffix)
-    if kind not in SUFFIXES:
+    if (kind := format or {s: f for f, s in SUFFIXES.items()}.get(path.suffix)) not in SUFFIXES:
         raise ConfigError(
             f"`format` must be one of {', '.join(SUFFIXES)}, got {kind or path.name!r}; choose one."
         )

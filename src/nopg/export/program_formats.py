@@ -106,8 +106,7 @@ def to_c(program: Program) -> str:
         line = f"static const @p@_{kind} @p@_{name}[] = {{{_joined(texts)}}};"
         wrapped = textwrap.fill(line, 88, subsequent_indent="  ")
         is_guard = name in ("scale", "points", "threshold")
-        guarded = f"#ifndef @P@_NO_GUARD\n{wrapped}\n#endif"
-        lines.append(guarded if is_guard else wrapped)
+        lines.append(f"#ifndef @P@_NO_GUARD\n{wrapped}\n#endif" if is_guard else wrapped)
     words = {"REAL": "float" if program.is_single else "double", "TANH": f"tanh{ending}"}
     words["ACTION"] = "int" if program.is_discrete else "@p@_real"
     return fill_template("policy.h", program, "\n".join(lines), **words)

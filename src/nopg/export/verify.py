@@ -33,16 +33,14 @@ one; sums in single precision differ by their order alone."""
 def difference(policy: FittedPolicy, run: Runner, states: FloatArray) -> float:
     """The largest difference of an action at states (m, d_s), if it is rounding."""
     inputs = tuple(one.numpy() for one in graph_inputs(policy, states))
-    memory = policy.memory
-    if memory is None:
+    if (memory := policy.memory) is None:
         expected, found = library_actions(policy, states), run(*inputs)
     else:
         states = seen_states(policy, states)
         actions = library_actions(policy, states)
         expected = _side_by_side(actions, memory.after(states, actions))
         found = _side_by_side(*run(*inputs))
-    found = np.asarray(found, dtype=np.float64)
-    if found.shape != expected.shape:
+    if (found := np.asarray(found, dtype=np.float64)).shape != expected.shape:
         raise NopgError(f"An export must give {expected.shape}, it gave {found.shape}; report it.")
     difference = float(np.abs(found - expected).max())
     allowed = TOLERANCE[dtype_of(policy)] * max(1.0, float(np.abs(expected).max()))
@@ -86,8 +84,7 @@ def trial_states(policy: FittedPolicy, n_states: int = N_STATES) -> FloatArray:
         names = policy.observation_names or policy.bandwidths.state
         width = len(names) if policy.memory is None else policy.memory.width
         known = rng.normal(size=(256, width))
-        standardise = getattr(policy.policy, "standardise", None)
-        if standardise is not None:
+        if (standardise := getattr(policy.policy, "standardise", None)) is not None:
             known = known * standardise.std.numpy() + standardise.mean.numpy()
     low, high = known.min(axis=0), known.max(axis=0)
     half = 0.5 * (high - low) + 1e-3
@@ -121,8 +118,7 @@ def _side_by_side(actions: NDArray[Any], past: NDArray[Any]) -> FloatArray:
 
 def library_actions(policy: FittedPolicy, states: FloatArray) -> FloatArray:
     """What `predict` says, before it is rounded to the dtype of the action space."""
-    space = policy.action_space
-    if isinstance(space, Box):
+    if isinstance(space := policy.action_space, Box):
         low, high = (np.asarray(b, np.float64) for b in (space.low, space.high))
         space = Box(low, high, dtype=np.float64)
     return np.asarray(predicted_actions(policy.policy, space, None, states), dtype=np.float64)

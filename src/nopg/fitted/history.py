@@ -82,8 +82,7 @@ class CandidateMethod:
 
     def __str__(self) -> str:
         short = ", short horizon" if self.short_horizon else ""
-        repeat = self.action_repeat
-        repeated = "" if repeat is None else f", action repeat {repeat}"
+        repeated = "" if self.action_repeat is None else f", action repeat {self.action_repeat}"
         along = " along paths" if self.along_paths else ""
         return f"{self.kind}{along}{repeated}{short}"
 
@@ -117,8 +116,7 @@ class SearchResult:
             method, first = CandidateMethod(**one["method"]), _estimate(one["first"])
             refined = None if one["refined"] is None else _estimate(one["refined"])
             candidates.append(Candidate(method, first, refined))
-        chosen = int(found["chosen"])
-        if not 0 <= chosen < len(candidates):
+        if not 0 <= (chosen := int(found["chosen"])) < len(candidates):
             raise ValueError(f"no candidate {chosen}")
         return cls(candidates, chosen)
 

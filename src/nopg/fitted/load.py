@@ -62,16 +62,14 @@ def _fitted(
 ) -> FittedPolicy:
     stored = metadata["policy"]
     spec = None if stored is None else PolicySpec(**_complete(PolicySpec, stored))
-    space = space_from_json(metadata["action_space"])
-    if space is None:
+    if (space := space_from_json(metadata["action_space"])) is None:
         raise PolicyFileError("A policy must name its action space, none was found; save it again.")
     data, search = stored_data(metadata, tensors), metadata["search"]
     starts, names = tensors.get("initial_states"), metadata["observation_names"]
     widths = metadata["bandwidths"]
     bandwidths = None if widths is None else bandwidths_from_json(widths)
     _require_consistent(spec, space, data, bandwidths)
-    memory = HistoryLayout.from_json(metadata.get("memory"))
-    if memory is not None:
+    if (memory := HistoryLayout.from_json(metadata.get("memory"))) is not None:
         d_a = space.n if memory.is_discrete else len(space.low)  # type: ignore[attr-defined]
         memory.require_columns(memory.width if spec is None else spec.n_states, d_a)
     return FittedPolicy(
@@ -117,8 +115,7 @@ def _require_consistent(
 
 def _complete(kind: type[Any], stored: Mapping[str, Any]) -> Mapping[str, Any]:
     """Fields of a dataclass, every one: what is missing is not made up."""
-    missing = {field.name for field in fields(kind)} - set(stored)
-    if missing:
+    if missing := {field.name for field in fields(kind)} - set(stored):
         raise PolicyFileError(f"A policy file lacks {', '.join(sorted(missing))}; save it again.")
     return stored
 

@@ -290,8 +290,7 @@ class FittedPolicy:
         asked = (entered, horizon, require_level(interval))
         if self._asked(by) == KERNEL:
             return self.kernel.visit_probability(*asked).single()
-        starts, actor = self._starts(), self.actor
-        return self.model.visit_probability(actor, starts, *asked).single()
+        return self.model.visit_probability(self.actor, self._starts(), *asked).single()
 
     def rollouts(self, n_steps: int = 100, by: str | None = None) -> Rollouts:
         """Where the policy is predicted to be after each of the next steps.

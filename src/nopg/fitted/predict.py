@@ -38,10 +38,9 @@ def predicted_actions(
             f"`observation` must have as many numbers as the training states, got "
             f"{array.shape[-1]} ({str(error).splitlines()[0]})."
         ) from None
-    if not np.isfinite(actions).all():
+    if (odd := actions[~np.isfinite(actions)]).size:
         raise DataError(
-            "Actions must be finite, the policy answers "
-            f"{actions[~np.isfinite(actions)][0]} to observations of up to "
+            f"Actions must be finite, the policy answers {odd[0]} to observations of up to "
             f"{np.abs(array).max():.2g}; pass states in the units of the data."
         )
     low, high = getattr(space, "low", None), getattr(space, "high", None)

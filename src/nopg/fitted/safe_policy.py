@@ -1,5 +1,6 @@
 """A guard: the learned policy where data back it, another controller elsewhere."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -67,15 +68,11 @@ class SafePolicy:
         A policy with memory remembers the actions that were taken, be they its own or those of the
         fallback; `state` and `episode_start` are as in its `predict`.
         """
+        names = self._policy.observation_names
+        choose = partial(self._guarded, observation, deterministic=deterministic)
         if self._buffer is None:
-            return self._guarded(observation, observation, deterministic), state
-        return self._buffer.act(
-            observation,
-            state,
-            episode_start,
-            self._policy.observation_names,
-            lambda seen: self._guarded(observation, seen, deterministic),
-        )
+            return choose(observation), state
+        return self._buffer.act(observation, state, episode_start, names, choose)
 
     def reset(self) -> None:
         """Start a new episode with the next `predict`, where no state is handed in."""
@@ -92,8 +89,7 @@ class SafePolicy:
         self.interventions += int(is_far.sum())
         for i in np.nonzero(is_far)[0]:
             chosen = other.predict(rows[i])[0] if hasattr(other, "predict") else other(rows[i])
-            action = np.asarray(chosen, dtype=taken.dtype)
-            if action.shape != taken.shape[1:]:
+            if (action := np.asarray(chosen, dtype=taken.dtype)).shape != taken.shape[1:]:
                 raise ConfigError(
                     f"`fallback` must return an action of shape {taken.shape[1:]}, it "
                     f"returned {action.shape}; return one action for one observation."

@@ -80,10 +80,8 @@ def stored_data(metadata: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> D
     if "initial_states" not in tensors:
         return None
     found = (tensors.get(f"data/{name}") for name in ARRAYS)
-    return Dataset(
-        *(None if each is None else each.numpy() for each in found),
-        **from_described(metadata["data"]),
-    )
+    arrays = (None if each is None else each.numpy() for each in found)
+    return Dataset(*arrays, **from_described(metadata["data"]))
 
 
 def bandwidths_to_json(bandwidths: Bandwidths) -> dict[str, list[str]]:
@@ -119,8 +117,7 @@ def flatten(value: Any, tensors: dict[str, Tensor], name: str = "") -> Any:
     if isinstance(value, Tensor):
         # Files hold rows one after the other. How a matrix lay in memory decides in which order
         # products add up, and so their last bits: it is kept as well.
-        strides = value.stride()
-        order = sorted(range(value.ndim), key=lambda axis: -strides[axis])
+        order = sorted(range(value.ndim), key=lambda axis: -value.stride()[axis])
         tensors[name] = value.detach().cpu().permute(order).clone().contiguous()
         return {"tensor": name, "order": order}
     if isinstance(value, dict):

@@ -181,10 +181,9 @@ class NearestSamples:
         names = torch.empty_like(near, dtype=torch.int32)
         for first in range(0, n_programs, PROGRAMS):
             _nearest[(min(PROGRAMS, n_programs - first),)](
-                queries.contiguous(), order, tree.points, tree.coordinates, tree.boxes,
-                near, names, squares, numbers, first, m, self._n, n_leaves, width, d=d,
-                k=k, UP=(room // width).bit_length() - 1, Q=together, S=LEAF,
-                K=padded(k), CAP=room, num_warps=min(8, max(1, room // ENTRIES)),
-                maxnreg=REGISTERS,
+                queries.contiguous(), order, tree.points, tree.coordinates, tree.boxes, near, names,
+                squares, numbers, first, m, self._n, n_leaves, width, d=d, k=k,
+                UP=(room // width).bit_length() - 1, Q=together, S=LEAF, K=padded(k), CAP=room,
+                num_warps=min(8, max(1, room // ENTRIES)), maxnreg=REGISTERS,
             )  # fmt: skip
         return squares, numbers

@@ -99,8 +99,7 @@ def fits(network: Any) -> bool:
     kinds = [nn.Linear, nn.ReLU, nn.Linear]
     if type(network) is not nn.Sequential or [type(layer) for layer in network] != kinds:
         return False
-    shapes = [part.shape for part in network.parameters()]
-    if len(shapes) < 4:  # a layer without bias
+    if len(shapes := [part.shape for part in network.parameters()]) < 4:  # a layer without bias
         return False
     (n_units, d), d_a = shapes[0], shapes[3][0]
     return n_units <= MOST_UNITS and max(d, d_a) <= MOST_INPUTS

@@ -34,10 +34,8 @@ def _sweep_rows(
     is_row = row < n
     own = policy * n + row
     constant = tl.load(shift + policy)
-    _, _, weight, beside = load_rows(
-        weights + policy * n * k, columns, q + policy * n, row, n, k, K
-    )
-    products = tl.sum(weight * beside, axis=1)
+    _, _, weight, there = load_rows(weights + policy * n * k, columns, q + policy * n, row, n, k, K)
+    products = tl.sum(weight * there, axis=1)
     r = tl.load(rewards + row, mask=is_row, other=0.0)
     factor = tl.load(discount + row, mask=is_row, other=0.0)
     step = r + factor * (products + constant)

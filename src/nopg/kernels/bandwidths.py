@@ -64,8 +64,7 @@ class Bandwidths:
 
     def require_widths(self, d_s: int, d_a: int) -> None:
         """Check that there is one bandwidth per dimension."""
-        found = (len(self.state), len(self.action), len(self.next_state))
-        if found != (d_s, d_a, d_s):
+        if (found := (len(self.state), len(self.action), len(self.next_state))) != (d_s, d_a, d_s):
             raise ConfigError(
                 f"There must be {d_s} state, {d_a} action and {d_s} next-state bandwidths, got "
                 f"{found[0]}, {found[1]} and {found[2]}; give one per dimension."
@@ -108,9 +107,11 @@ class CrossValidated:
 
     def __post_init__(self) -> None:
         for name in ("state_factor", "action_factor", "next_state_factor"):
-            given = getattr(self, name)
-            if given is not None:
-                object.__setattr__(self, name, _factor(name, given))
+            if (given := getattr(self, name)) is not None:
+                values = _numbers(name, given if np.ndim(given) else [given], "factors")
+                if not all(value > 0.0 for value in values) or not values:
+                    raise ConfigError(f"`{name}` must be positive, got {given}; 1 is the default.")
+                object.__setattr__(self, name, values if np.ndim(given) else values[0])
 
     def select(self, data: Any, generator: np.random.Generator) -> Bandwidths:
         """Bandwidths of every column; remarks become one warning each."""
@@ -163,14 +164,6 @@ def select_bandwidths(rule: object, data: Any, generator: np.random.Generator) -
         )
     chosen.require_widths(data.observations.shape[1], actions.shape[1])
     return chosen
-
-
-def _factor(name: str, given: Any) -> Factor:
-    """One positive number, or a tuple of them."""
-    values = _numbers(name, given if np.ndim(given) else [given], "factors")
-    if not all(value > 0.0 for value in values) or not values:
-        raise ConfigError(f"`{name}` must be positive, got {given}; 1 is the default.")
-    return values if np.ndim(given) else values[0]
 
 
 def _by_label(data: Any, targets: FloatArray, generator: np.random.Generator) -> list[float]:

@@ -96,11 +96,8 @@ def _serve(config: RecordConfig, session: Session, show: Callable[[str], None]) 
 
 
 def _teleop(simulator: Simulator, names: Names, config: RecordConfig) -> Teleop:
-    space = simulator.action_space
-    if isinstance(space, Discrete):
+    if isinstance(space := simulator.action_space, Discrete):
         return DiscreteTeleop(space, names)
-    if not isinstance(space, Box):
-        raise ConfigError(
-            f"The action space must be a Box vector or Discrete, got {space}; wrap it."
-        )
-    return ContinuousTeleop(space, names, seconds=1.0 / (config.fps or simulator.fps))
+    if isinstance(space, Box):
+        return ContinuousTeleop(space, names, seconds=1.0 / (config.fps or simulator.fps))
+    raise ConfigError(f"The action space must be a Box vector or Discrete, got {space}; wrap it.")

@@ -57,8 +57,7 @@ class Demonstrations:
         del self._episodes[-1:]
 
     def _save(self, episodes: list[Episode]) -> None:
-        rows = [(*row, i) for i, episode in enumerate(episodes) for row in episode]
-        if len(rows) < 2:
+        if len(rows := [(*row, i) for i, episode in enumerate(episodes) for row in episode]) < 2:
             # One row is no dataset yet: it is written together with the next episode.
             self.path.unlink(missing_ok=True)
             return
@@ -112,9 +111,8 @@ class Session:
         self._begin()
 
     def _begin(self) -> None:
-        start = self.simulator.reset(start_seed(self._seed, self._start))
+        self.observation = self.simulator.reset(start_seed(self._seed, self._start))  # now, (d_s,)
         self.teleop.reset()
-        self.observation = start  # where it is now, (d_s,)
         self.rows: list[Transition] = []  # the episode so far, or that just ended
         self.ending = ""  # how it ended, empty while it goes on
         self.total = 0.0  # its rewards so far
@@ -128,13 +126,12 @@ class Session:
     def handle(self, command: Command) -> None:
         """Do what `command` means in the present phase, or nothing."""
         self.notice = ""
-        is_under_way = self.phase in (Phase.RUNNING, Phase.PAUSED)
         match command:
             case Command.TOGGLE:
                 self._toggle()
             case Command.HOLD if self.phase is Phase.RUNNING:
                 self.phase = Phase.PAUSED
-            case Command.KEEP if self.rows and is_under_way:
+            case Command.KEEP if self.rows and self.phase in (Phase.RUNNING, Phase.PAUSED):
                 self.rows[-1] = self.rows[-1]._replace(truncated=True)
                 self._save("stopped by you (truncated)")
             case Command.RETRY | Command.DISCARD if self.phase is not Phase.FINISHED:

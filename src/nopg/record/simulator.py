@@ -38,7 +38,14 @@ class Simulator:
             max_episode_steps=max_steps,
             disable_env_checker=True,  # what the recorder needs is checked here
         )
-        self.observation_space = _vector_space(env_id, env.observation_space)
+        space = env.observation_space
+        flat: Any = flatten_space(space) if space.is_np_flattenable else None
+        if not isinstance(flat, Box) or flat.shape[0] > MAX_COLUMNS:
+            raise ConfigError(
+                f"The observations of `{env_id}` must flatten to at most {MAX_COLUMNS} "
+                f"numbers, got {space}; wrap the environment so that it shows its state."
+            )
+        self.observation_space = flat
         self._env = FlattenObservation(env)
         self.action_space: Space[Any] = self._env.action_space
         self.limit = self._env.spec.max_episode_steps if self._env.spec else None
@@ -94,13 +101,3 @@ def as_jpeg(picture: NDArray[np.uint8]) -> bytes:
     image = require_extra("PIL.Image", "record").fromarray(picture)
     image.save(stream, "JPEG", quality=88, subsampling=0)
     return stream.getvalue()
-
-
-def _vector_space(env_id: str, space: Space[Any]) -> Box:
-    flat: Any = flatten_space(space) if space.is_np_flattenable else None
-    if not isinstance(flat, Box) or flat.shape[0] > MAX_COLUMNS:
-        raise ConfigError(
-            f"The observations of `{env_id}` must flatten to at most {MAX_COLUMNS} "
-            f"numbers, got {space}; wrap the environment so that it shows its state."
-        )
-    return flat

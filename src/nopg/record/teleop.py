@@ -113,8 +113,7 @@ def ramped(level: float, target: float, seconds: float, *, rise: float, fall: fl
     # are in [-1, 1]; `rise` and `fall` are seconds from rest to an end and back.
     stop = target if level * target > 0 else 0.0
     if abs(level) > abs(stop):
-        fall_time = (abs(level) - abs(stop)) * fall
-        if fall_time > seconds:
+        if (fall_time := (abs(level) - abs(stop)) * fall) > seconds:
             return level - math.copysign(seconds / fall, level)
         level, seconds = stop, seconds - fall_time
     if abs(target - level) * rise <= seconds:

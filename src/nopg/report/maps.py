@@ -60,7 +60,11 @@ def coordinates(
 ) -> tuple[Coordinate, ...]:
     """The axes of a data set; bandwidths, (d_s,), are infinite for ignored columns."""
     states = np.vstack([data.observations, data.next_observations, starts])
-    angles = {min(pair): pair for pair in _angles(data)}
+    names = [name.lower() for name in data.observation_names]
+    angles = {  # columns (cosine, sine) of every angle; names tell which is which
+        i: (j, i) if "sin" in names[i] or "cos" in names[j] else (i, j)
+        for i, j in angle_pairs(data.observations)
+    }
     paired = {column for pair in angles.values() for column in pair}
     found: list[tuple[float, Coordinate]] = []
     for column, name in enumerate(data.observation_names):
@@ -82,15 +86,6 @@ def held_state(axes: tuple[Coordinate, ...], states: FloatArray, weights: FloatA
     for axis in axes:
         axis.place(mean[None, :], axis.of(mean[None, :]))
     return np.asarray(mean)
-
-
-def _angles(data: Dataset) -> list[tuple[int, int]]:
-    """Columns (cosine, sine) of every angle; names tell which is which."""
-    names = [name.lower() for name in data.observation_names]
-    return [
-        (j, i) if "sin" in names[i] or "cos" in names[j] else (i, j)
-        for i, j in angle_pairs(data.observations)
-    ]
 
 
 def _angle_name(names: list[str]) -> str:
@@ -194,8 +189,7 @@ def _visits(visited: VisitedStates, drawn: tuple[Coordinate, ...], side: int) ->
 
 
 def _policy_layers(policy: FittedPolicy, states: FloatArray) -> FloatArray:
-    actions = np.asarray(policy.predict(states)[0], dtype=np.float64)
-    if actions.ndim == 2:
+    if (actions := np.asarray(policy.predict(states)[0], dtype=np.float64)).ndim == 2:
         return actions.T
     like = next(policy.policy.parameters())
     with torch.no_grad():

@@ -124,8 +124,7 @@ def _paths(evidence: Evidence, axes: tuple[Coordinate, ...]) -> dict[str, Any]:
 
 
 def _logged(evidence: Evidence, axes: tuple[Coordinate, ...]) -> dict[str, Any] | None:
-    found = logged_paths(evidence.data, evidence.paths.horizon)
-    if found is None:
+    if (found := logged_paths(evidence.data, evidence.paths.horizon)) is None:
         return None
     states, actions = found
     return {
@@ -136,8 +135,7 @@ def _logged(evidence: Evidence, axes: tuple[Coordinate, ...]) -> dict[str, Any] 
 
 
 def _curve(evidence: Evidence) -> dict[str, Any] | None:
-    updates = [one for one in evidence.history if math.isfinite(one.objective)]
-    if len(updates) < 2:
+    if len(updates := [one for one in evidence.history if math.isfinite(one.objective)]) < 2:
         return None
     if len(updates) > MOST_UPDATES:
         even = np.linspace(0, len(updates) - 1, MOST_UPDATES).round().astype(int)

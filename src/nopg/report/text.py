@@ -21,8 +21,7 @@ def words(evidence: Evidence) -> dict[str, str]:
     if data.episodes is not None:
         rows += f" in {counted(data.n_episodes, 'episode')}"
     ended = np.nonzero(evidence.paths.running <= 0.5)[0]
-    said = {name: getattr(verdict, name) for name in ("level", "headline", "reason", "advice")}
-    return said | {
+    return {name: getattr(verdict, name) for name in ("level", "headline", "reason", "advice")} | {
         "chooses": ", ".join(data.action_names[:4]),
         "rows": rows,
         "by": "a search (nopg learn)" if policy.search is not None else policy.algorithm,
@@ -42,8 +41,7 @@ def words(evidence: Evidence) -> dict[str, str]:
 
 def interval_of(evidence: Evidence) -> str:
     """Where the expected return lies, in words."""
-    estimate = evidence.estimate
-    if not estimate.known:
+    if not (estimate := evidence.estimate).known:
         return f"unknown: {estimate.reason}"
     low, high = number(float(estimate.low)), number(float(estimate.high))
     return f"expected return, 95 times of 100 between {low} and {high}"
@@ -63,20 +61,17 @@ def compared(evidence: Evidence) -> list[tuple[str, float, float, float]]:
 def of_returns(evidence: Evidence) -> str:
     """What is compared, and what came of it."""
     found = evidence.grounds.comparison
-    alike = (
-        f"From the first states of {counted(found.n_starts, 'recorded episode')} and "
-        "for as long as each lasted"
-        if found.against == THE_LOG
-        else "From the same starts"
-    )
-    outcome = (
-        f"its return differs from that of {found.against} by {found.difference:+.3g}, "
+    alike = "From the same starts"
+    if found.against == THE_LOG:
+        starts = counted(found.n_starts, "recorded episode")
+        alike = f"From the first states of {starts} and for as long as each lasted"
+    if not found.known:
+        return f"{alike}, nobody knows which earns more: {found.reason}"
+    return (
+        f"{alike}, its return differs from that of {found.against} by {found.difference:+.3g}, "
         f"between {found.low:+.3g} and {found.high:+.3g}, by learned models: worse "
         f"with a probability of {percent(found.probability_worse)}."
-        if found.known
-        else f"nobody knows which earns more: {found.reason}"
     )
-    return f"{alike}, {outcome}"
 
 
 def of_replay(replay: Replay) -> str:
@@ -111,8 +106,7 @@ def of_next(evidence: Evidence) -> str:
 
 def of_training(evidence: Evidence) -> str:
     """How many updates, how long, why they ended."""
-    history = evidence.history
-    if not len(history):
+    if not len(history := evidence.history):
         return ""
     seconds = number(history["seconds"][-1], 2)
     return f" {counted(len(history), 'update')} in {seconds} s; {history.stopped}."

@@ -46,8 +46,7 @@ class Evaluation:
     @property
     def half_width(self) -> float:
         """Half of the 95 % interval of the mean (Student's t); NaN for one episode."""
-        n = len(self.episodes)
-        if n < 2:
+        if (n := len(self.episodes)) < 2:
             return math.nan
         spread = float(np.std([episode.total for episode in self.episodes], ddof=1))
         return float(stdtrit(n - 1, 0.5 + 0.95 / 2)) * spread / math.sqrt(n)

@@ -78,9 +78,8 @@ def start(
     path, monitoring = Path(path), monitoring or Monitoring()
     require_vacant(path)
     with locked(path):
-        fitted = model.prepare(
-            data, initial_states, announce=announce if monitoring.progress else None
-        )
+        tell = announce if monitoring.progress else None
+        fitted = model.prepare(data, initial_states, announce=tell)
         n_updates = model.length(n_updates)
         model.find_start(n_updates, progress=monitoring.progress)
         config = RunConfig.of(fitted, n_updates, evaluate_every)
@@ -114,9 +113,8 @@ def resume(
         if monitoring.progress:
             step = 0 if state is None else state.step
             announce(f"{run.path} goes on after update {step} of {config.n_updates}.")
-            now, before = versions(), config.versions
-            changed = [f"{k} {v}" for k, v in before.items() if now.get(k) != v]
-            if changed:
+            now = versions()
+            if changed := [f"{k} {v}" for k, v in config.versions.items() if now.get(k) != v]:
                 announce(f"It began with {', '.join(changed)}: last bits may differ.")
         _train(run, model, monitoring, state)
     return model.fitted
@@ -194,8 +192,7 @@ def _curves(folder: Path, first: int, *, is_wanted: bool) -> Iterator[Callable[[
     require_extra("tensorboard", "tensorboard")
     writing = require_extra("torch.utils.tensorboard.writer", "tensorboard")
     # What an interrupted run logged beyond its checkpoint is not shown twice.
-    made = writing.SummaryWriter(str(folder / "tensorboard"), purge_step=first)
-    with closing(made) as board:
+    with closing(writing.SummaryWriter(str(folder / "tensorboard"), purge_step=first)) as board:
 
         def log(update: Update) -> None:
             for name, value in scalars(update).items():

@@ -26,14 +26,7 @@ from nopg.fitted.history import History, Update
 from nopg.fitted.load import load
 from nopg.fitted.policy import FittedPolicy
 from nopg.fitted.storage import from_bytes, to_bytes
-from nopg.runs.run_config import (
-    RunConfig,
-    read_json,
-    read_plain,
-    reading,
-    require_plain,
-    write_json,
-)
+from nopg.runs.run_config import RunConfig, read_file, read_json, reading, require_plain, write_json
 
 CHECKPOINT = "training.checkpoint"
 MAX_BYTES = 2**34  # most bytes a checkpoint may have: 16 GiB
@@ -83,8 +76,7 @@ class RunFolder:
 
     def status(self) -> dict[str, Any]:
         """How training last ended: `stopped`, `updates`, `ended`; or nothing."""
-        path = self.path / "status.json"
-        if not path.exists():
+        if not (path := self.path / "status.json").exists():
             return {}
         found = read_json(path)
         with reading(path, "a note of how training ended"):
@@ -114,8 +106,7 @@ class RunFolder:
             if self.config.algorithm == "NOPG":
                 fitted.history = history
             return fitted
-        state = self.state()
-        if state is None:
+        if (state := self.state()) is None:
             raise RunError(
                 f"`{self.path}` must have a policy, it has none yet: training stopped "
                 f"before its first checkpoint; run nopg fit --resume {self.path}."
@@ -204,10 +195,9 @@ def locked(path: Path) -> Iterator[None]:
 
 def write_checkpoint(folder: Path, history: History, state: TrainingState | None) -> None:
     """Keep the updates so far, and where training stands if it can be resumed."""
-    columns = [history[name] for name in _NUMBERS]
     names = ("policy", "ascent", "draws")
     parts = {
-        "updates": torch.tensor(columns, dtype=torch.float64),  # (fields, n)
+        "updates": torch.tensor([history[n] for n in _NUMBERS], dtype=torch.float64),  # (fields, n)
         "evaluations": {str(u.step): u.evaluations for u in history if u.evaluations},
         "state": None if state is None else {name: getattr(state, name) for name in names},
     }
@@ -217,11 +207,10 @@ def write_checkpoint(folder: Path, history: History, state: TrainingState | None
 
 def read_checkpoint(folder: Path) -> tuple[History, TrainingState | None]:
     """The updates of a run, and the state after the last one if there is any."""
-    path = folder / CHECKPOINT
-    if not path.exists():
+    if not (path := folder / CHECKPOINT).exists():
         return History(), None
     with reading(path, "a checkpoint of this run"):
-        parts = from_bytes(read_plain(path, MAX_BYTES))
+        parts = from_bytes(read_file(path, MAX_BYTES))
         history = History(_updates(parts["updates"].tolist(), parts["evaluations"]))
         if parts["state"] is None:
             return history, None

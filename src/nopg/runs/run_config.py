@@ -58,8 +58,7 @@ class RunConfig:
     @classmethod
     def read(cls, path: Path) -> Self:
         """The config in a `run.json`; its settings are checked where they are used."""
-        found = read_json(path)
-        if found.get("format") != FORMAT:
+        if (found := read_json(path)).get("format") != FORMAT:
             raise RunError(
                 f"`{path}` must be of format {FORMAT}, it is of format {found.get('format')!r}; "
                 "use the nopg that wrote it."
@@ -78,8 +77,7 @@ class RunConfig:
 
 def versions() -> dict[str, str]:
     """Versions of everything that decides the numbers."""
-    found = {name: metadata.version(name) for name in PACKAGES}
-    return {"python": platform.python_version(), **found}
+    return {"python": platform.python_version()} | {n: metadata.version(n) for n in PACKAGES}
 
 
 def require_plain(path: Path) -> None:
@@ -93,7 +91,7 @@ def reading(path: Path, what: str) -> AbstractContextManager[None]:
     return reading_file(path, what, "it is damaged, or of another program or version", RunError)
 
 
-def read_plain(path: Path, max_bytes: int) -> bytes:
+def read_file(path: Path, max_bytes: int) -> bytes:
     """The bytes of an ordinary file."""
     with reading(path, "a readable file"), open_plain(path, max_bytes) as stream:
         return stream.read()
@@ -102,7 +100,7 @@ def read_plain(path: Path, max_bytes: int) -> bytes:
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in an ordinary file."""
     with reading(path, "a JSON object"):
-        return parse_json(read_plain(path, 2**26))  # 64 MiB at most
+        return parse_json(read_file(path, 2**26))  # 64 MiB at most
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:

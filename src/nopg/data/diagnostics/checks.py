@@ -72,8 +72,7 @@ def _jumps(table: TransitionTable, episodes: IntArray) -> Iterator[Diagnostic]:
     scale = np.where(std > 0, std, 1.0)
     reached = table.next_observations[now] / scale
     gap = np.abs(reached - table.observations[then] / scale).max(axis=1, initial=0.0)
-    n_jumps = int((gap > 1e-6).sum())
-    if n_jumps == 0:
+    if (n_jumps := int((gap > 1e-6).sum())) == 0:
         return
     yield diagnostic("jumps", n=n_jumps, total=len(gap), most=gap.max())
     moved = np.abs(reached - table.observations[now] / scale).max(axis=1, initial=0.0)
@@ -93,8 +92,7 @@ def _time_limit(table: TransitionTable, episodes: IntArray) -> Iterator[Diagnost
 
 def _duplicates(table: TransitionTable) -> Iterator[Diagnostic]:
     places = np.hstack([table.observations, table.actions.reshape(len(table), -1)])
-    repeated = len(places) - len(np.unique(places, axis=0))
-    if repeated:
+    if repeated := len(places) - len(np.unique(places, axis=0)):
         share = repeated / len(table)
         yield diagnostic("duplicates", share <= 0.05, rows=counted(repeated, "row"), share=share)
 
@@ -104,8 +102,7 @@ def _states(table: TransitionTable) -> Iterator[Diagnostic]:
     if constant := [name for name, values in columns if np.ptp(values) == 0]:
         yield diagnostic("constant_columns", names=" and ".join(constant))
     # Not of rewards: one may well be a thousand once, at the goal.
-    far = [f"{n} in {name}" for name, v in columns if (n := int((v != without_far(v)).sum()))]
-    if far:
+    if far := [f"{n} in {name}" for name, v in columns if (n := int((v != without_far(v)).sum()))]:
         yield diagnostic("outliers", far=FAR, counts=", ".join(far))
     moved = np.abs(table.next_observations - table.observations)
     span = np.ptp(np.vstack([table.observations, table.next_observations]), axis=0)
@@ -113,8 +110,7 @@ def _states(table: TransitionTable) -> Iterator[Diagnostic]:
         for turn, unit in ((2 * np.pi, "radians"), (360.0, "degrees")):
             wraps = int((np.abs(step - turn) < 0.25 * turn).sum())
             # Wrapping means whole turns in one step while most steps are small.
-            is_circle = width <= 1.001 * turn and np.median(step) < 0.1 * turn
-            if wraps and is_circle:
+            if wraps and width <= 1.001 * turn and np.median(step) < 0.1 * turn:
                 steps = counted(wraps, "step")
                 yield diagnostic("wrapped_angle", name=name, steps=steps, unit=unit)
 

@@ -63,13 +63,12 @@ class Description:
 
     def counts(self) -> list[str]:
         """How many rows, how they ended, how close they are, a sentence each."""
-        rows = f"{self.n_transitions:,} transitions without episodes"
-        if self.episode_lengths is not None:
+        rows = f"{self.n_transitions:,} transitions"
+        if self.episode_lengths is None:
+            rows += " without episodes"
+        else:
             low, middle, high = self.episode_lengths
-            rows = (
-                f"{self.n_transitions:,} transitions in {self.n_episodes:,} episodes "
-                f"of {low} to {high} steps (median {middle})"
-            )
+            rows += f" in {self.n_episodes:,} episodes of {low} to {high} steps (median {middle})"
         if self.sample_time is not None:
             rows += f", one every {self.sample_time:.4g} of the clock"
         discrete = f"{self.n_actions} discrete actions"
@@ -130,10 +129,9 @@ def describe(table: TransitionTable, action_space: Space[Any] | None = None) -> 
 
 def columns(table: TransitionTable) -> tuple[Column, ...]:
     """Every column of state, action and reward."""
-    actions = table.actions.reshape(len(table), -1).astype(np.float64)
     parts: list[tuple[Literal["state", "action", "reward"], Any, Any]] = [
         ("state", table.observation_names, table.observations.T),
-        ("action", table.action_names, actions.T),
+        ("action", table.action_names, table.actions.reshape(len(table), -1).astype(np.float64).T),
         ("reward", ("reward",), table.rewards[None]),
     ]
     found = []

@@ -23,8 +23,7 @@ def hardware_diagnostics(table: TransitionTable) -> Iterator[Diagnostic]:
     actions = table.actions[:_MOST].reshape(len(now), -1).astype(np.float64)
     moved = then - now
     for i, name in enumerate(table.observation_names):
-        step = _resolution(np.append(now[:, i], then[:, i]))
-        if step is None:
+        if (step := _resolution(np.append(now[:, i], then[:, i]))) is None:
             yield from _limits(name, then[:, i])
         elif step > _COARSE * (moves := moved[:, i].std()):
             yield diagnostic("coarse_sensor", step <= moves, name=name, step=step, moves=moves)
@@ -53,8 +52,8 @@ def _limits(name: str, values: FloatArray) -> Iterator[Diagnostic]:
     for at, which in ((0, "lowest"), (-1, "highest")):
         share = counts[at] / len(values)
         if share > _PINNED and counts[at] > _OFTEN * np.sort(counts)[-3]:
-            place = {"name": name, "value": distinct[at], "which": which}
-            yield diagnostic("saturated_states", share=share, **place)
+            value = distinct[at]
+            yield diagnostic("saturated_states", share=share, name=name, value=value, which=which)
 
 
 def _stuck(

@@ -48,8 +48,7 @@ def find_memory(table: TransitionTable) -> Memory:
     """Test whether actions act late or states hide something, in rows of episodes."""
     sequences = Sequences.of(table)
     lengths = np.bincount(sequences.stretches)[sequences.stretches]  # of each row's
-    longest = min(_LONGEST, int(np.median(lengths)) // 4)
-    if longest < 1:
+    if (longest := min(_LONGEST, int(np.median(lengths)) // 4)) < 1:
         why = "without episodes" if table.episodes is None else "in so short episodes"
         sentence = f"Delays and hidden states cannot be seen in rows {why}."
         return Memory(0, 0, 0.0, sentence, is_tested=False)
@@ -59,8 +58,7 @@ def find_memory(table: TransitionTable) -> Memory:
     ]
     late = max(found, key=lambda memory: memory.action_steps, default=_NOTHING)
     hidden = max(found, key=lambda memory: memory.observation_steps, default=_NOTHING)
-    claims = [memory for memory in dict.fromkeys((late, hidden)) if memory.history]
-    if not claims:
+    if not (claims := [memory for memory in dict.fromkeys((late, hidden)) if memory.history]):
         return max(found, key=lambda memory: memory.explained, default=_NOTHING)
     explained = max(memory.explained for memory in claims)
     said = " ".join(memory.sentence for memory in claims)
@@ -128,8 +126,7 @@ def _delays(
     for action in range(sequences.actions.shape[1]):
         trials = [sequences.actions[left.rows - lag, action, None] for lag in lags]
         errors = [left.left(*present, *columns, one).mean() for one in trials]
-        share = float(1.0 - min(errors) / without.mean())
-        if share > of_actions + 0.5 * _LEAST_SHARE:
+        if (share := float(1.0 - min(errors) / without.mean())) > of_actions + 0.5 * _LEAST_SHARE:
             of_actions = share
             chosen.append(lags[int(np.argmin(errors))])
             columns.append(trials[int(np.argmin(errors))])

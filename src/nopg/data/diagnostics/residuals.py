@@ -106,9 +106,8 @@ class GaussianRegression:
             covariance.flat[:: n + 1] += np.exp(2.0 * logs[d + 1])
             factor = cho_factor(covariance, lower=True, check_finite=False)
             weights = cho_solve(factor, targets, check_finite=False)
-            inverse = cho_solve(factor, np.eye(n), check_finite=False)
             # d log L / d theta = tr((w w' - K^-1) dK / d theta) / 2, Rasmussen (5.9).
-            slope = np.outer(weights, weights) - inverse
+            slope = np.outer(weights, weights) - cho_solve(factor, np.eye(n), check_finite=False)
             shared = slope * bumps
             by_length = 0.5 * np.tensordot(squares, shared, 2) * inverse_lengths
             by_noise = np.trace(slope) * np.exp(2.0 * logs[d + 1])
@@ -138,8 +137,7 @@ class GaussianRegression:
         across = self._kernel(inputs, queries)  # (n, m)
         solved = cho_solve(factor, across, check_finite=False)
         own = 1.0 + (queries**2).sum(axis=1) + self.scale**2
-        variance = own - np.einsum("nm,nm->m", across, solved)
-        return solved.T @ targets, np.maximum(variance, 0.0)
+        return solved.T @ targets, np.maximum(own - np.einsum("nm,nm->m", across, solved), 0.0)
 
     def _kernel(self, left: FloatArray, right: FloatArray) -> FloatArray:
         x, y = left / self.lengths, right / self.lengths
@@ -151,10 +149,12 @@ class GaussianRegression:
 def residuals(sequences: Sequences, lag: int, least: float) -> Iterator[Residuals]:
     """Residuals of each column on rows with a past of `lag`, from `least` noise on."""
     generator = np.random.default_rng(0)  # the same log gets the same description
-    rows = sequences.draw(lag, generator)
-    if len(rows) < _FEWEST:
+    if len(rows := sequences.draw(lag, generator)) < _FEWEST:
         return
-    folds = _folds(sequences, rows, generator)
+    units = sequences.blocks(rows)
+    if units.max() + 1 < _FOLDS:  # few blocks: parts of them
+        units = np.arange(len(rows)) * _FOLDS // len(rows)
+    folds = np.asarray((generator.permutation(units.max() + 1) % _FOLDS)[units])  # (m,)
     inputs = np.hstack([sequences.states, sequences.actions])[rows]
     inputs = inputs[:, inputs.std(axis=0) > 0]
     # Far steps, a reset or a crash, count as ten robust deviations, (m, d_s).
@@ -198,14 +198,6 @@ def _held_out(
         means, unknown[held] = process.predict(inputs[seen], targets[seen], inputs[held])
         errors[held] = targets[held] - means
     return errors, unknown < process.noise**2
-
-
-def _folds(sequences: Sequences, rows: IntArray, generator: np.random.Generator) -> IntArray:
-    """A fold for each row, (m,): by blocks, by parts of them if there are few."""
-    units = sequences.blocks(rows)
-    if units.max() + 1 < _FOLDS:
-        units = np.arange(len(rows)) * _FOLDS // len(rows)
-    return np.asarray((generator.permutation(units.max() + 1) % _FOLDS)[units])
 
 
 def _standardised(columns: FloatArray) -> FloatArray:

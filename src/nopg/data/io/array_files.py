@@ -52,8 +52,7 @@ def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]
         shape, is_fortran, dtype = read(stream)
         if dtype.hasobject:
             raise ValueError(f"{info.filename} holds Python objects, which only a pickle can store")
-        declared = stream.tell() + math.prod(shape) * dtype.itemsize
-        if declared != info.file_size:
+        if (declared := stream.tell() + math.prod(shape) * dtype.itemsize) != info.file_size:
             raise ValueError(f"{info.filename} declares {declared:,} bytes, has {info.file_size:,}")
         content = np.frombuffer(stream.read(), dtype=dtype)
     return content.reshape(shape, order="F" if is_fortran else "C")

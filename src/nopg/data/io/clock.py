@@ -29,8 +29,7 @@ def follow_clock(
     arrays, times, ids = _in_order(arrays, times)
     arrays, times, ids, notes = _without_repeats(arrays, times, ids, options)
     passed = _passed(times, ids)
-    is_known = np.isfinite(passed) & (passed > 0)
-    if not is_known.any():
+    if not (is_known := np.isfinite(passed) & (passed > 0)).any():
         return arrays, None, notes  # single rows: no time passes
     steps, longest = _sample_times(passed, options)  # (n - 1,) each
     is_gap = np.isfinite(passed) & (passed > longest)
@@ -61,11 +60,10 @@ def follow_clock(
 
 def _in_order(arrays: Arrays, times: FloatArray) -> tuple[Arrays, FloatArray, IntArray]:
     """Rows, times and numbers of the episodes, one episode after the other."""
-    if (empty := ~np.isfinite(times)).any():
+    if (bad := ~np.isfinite(times)).any():
         raise DataError(
-            "Every row must have a time, rows (counted from 1) "
-            f"{preview(np.flatnonzero(empty) + 1)} have none; repair them, or pass "
-            "time='' to read without a clock."
+            f"Every row must have a time, rows (counted from 1) {preview(np.flatnonzero(bad) + 1)} "
+            "have none; repair them, or pass time='' to read without a clock."
         )
     given = arrays.get("episodes")
     ids = _restarts(times) if given is None else numbered(given[:, 0])
@@ -86,9 +84,7 @@ def _restarts(times: FloatArray) -> IntArray:
     for row in np.flatnonzero(np.diff(times) < 0) + 1:
         if times[row] <= times[starts[-1]]:
             starts.append(int(row))
-    is_start = np.zeros(len(times), dtype=np.int64)
-    is_start[starts] = 1
-    return np.cumsum(is_start) - 1
+    return np.searchsorted(starts, np.arange(len(times)), side="right") - 1
 
 
 def _passed(times: FloatArray, ids: IntArray) -> FloatArray:
@@ -104,12 +100,11 @@ def _without_repeats(
     for array in arrays.values():
         now, before = array[1:].astype(float), array[:-1].astype(float)
         same &= ((now == before) | (np.isnan(now) & np.isnan(before))).all(axis=1)
-    if (differs := shared & ~same).any():
+    if (other := shared & ~same).any():
         raise DataError(
             "Rows of one time must be the same, rows (counted from 1) "
-            f"{preview(np.flatnonzero(differs) + 2)} differ from the row before; pass "
-            "missing='hold' if states and actions were logged apart, or time='' if the "
-            "clock is too coarse to use."
+            f"{preview(np.flatnonzero(other) + 2)} differ from the row before; pass missing='hold' "
+            "if states and actions were logged apart, or time='' if the clock is too coarse to use."
         )
     found = counted(int(same.sum()), "row")
     if same.any() and options.repeated == "keep":

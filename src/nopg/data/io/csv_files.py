@@ -77,8 +77,7 @@ class CsvFile(TableSource):
             reading(self._path, "a CSV file in UTF-8", "save it again as CSV"),
             open_plain(self._path, follow=True) as raw,
         ):
-            packed = self._path.suffix.lower() == ".gz"
-            stream: Any = gzip.GzipFile(fileobj=raw) if packed else raw
+            stream: Any = gzip.GzipFile(fileobj=raw) if self._path.suffix.lower() == ".gz" else raw
             text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
             header, self._delimiter = text.readline(_LONGEST_LINE), "\t"
             if not self._path.name.lower().endswith((".tsv", ".tsv.gz")):

@@ -80,8 +80,7 @@ def _names(feature: str, about: Mapping[str, Any]) -> list[str]:
     shape, kind = about["shape"], about["dtype"]
     if not str(kind).startswith(("float", "int", "bool")) or len(shape) > 1:
         return []
-    width = int(shape[0]) if shape else 1
-    if not 0 < width <= _WIDEST:
+    if not 0 < (width := int(shape[0]) if shape else 1) <= _WIDEST:
         raise ValueError(f"{feature} has {width} columns")
     stored = about.get("names")
     if isinstance(stored, dict):

@@ -39,8 +39,7 @@ def matlab_table(path: Path, options: ReadOptions) -> MemoryTable:
     ):
         found = list(_variables(memoryview(stream.read()), path, options))
     columns = {n: column for n, matrix in found for n, column in _columns(n, matrix)}
-    lengths = Counter(len(column) for column in columns.values())
-    if not lengths:
+    if not (lengths := Counter(len(column) for column in columns.values())):
         raise DataError(f"`{path}` must hold vectors of numbers, it holds none; save some.")
     length = max(lengths, key=lambda n: (lengths[n], n))
     others = [name for name, column in columns.items() if len(column) != length]
@@ -113,8 +112,7 @@ def _matrices(
             yield from _matrices(inner, order, f"{called}.", own)
     elif what & 0xFF in _CLASSES and not what & _COMPLEX and len(shape) == 2:
         kind, stored = next(parts)
-        values = np.frombuffer(stored, order + _NUMBERS[kind])
-        if values.size:
+        if (values := np.frombuffer(stored, order + _NUMBERS[kind])).size:
             yield called, values.reshape(shape, order="F").astype(_CLASSES[what & 0xFF])
     elif called:  # what has no name is MATLAB's own
         yield called, None

@@ -67,8 +67,7 @@ def from_sb3(buffer: Any, *, scaled_actions: bool = True) -> Dataset:
     if hasattr(space, "n"):
         actions = actions[:, 0].astype(np.int64)
     elif scaled_actions:
-        halves = 0.5 * (actions.astype(np.float64) + 1.0)
-        actions = space.low + halves * (space.high - space.low)
+        actions = space.low + 0.5 * (actions.astype(np.float64) + 1.0) * (space.high - space.low)
     rows = (states, actions, rewards, following, dones & ~timeouts, dones & timeouts)
     spaces = {"observation_space": buffer.observation_space, "action_space": space}
     notes = ("Read from a stable-baselines3 replay buffer.",)
@@ -98,8 +97,7 @@ def from_d3rlpy(dataset: Any) -> Dataset:
 
     Of an episode that merely timed out the last step has no successor and is left out.
     """
-    episodes = list(getattr(dataset, "episodes", ()))
-    if not episodes:
+    if not (episodes := list(getattr(dataset, "episodes", ()))):
         raise DataError(f"A d3rlpy dataset with episodes is needed, got {type(dataset).__name__}.")
     lengths = [len(episode.rewards) for episode in episodes]
     arrays = {

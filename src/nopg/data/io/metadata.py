@@ -79,8 +79,7 @@ def fingerprint(dataset: TransitionTable) -> str:
     """A digest of every array; no update depends on names, notes and spaces."""
     total = hashlib.sha256()
     for name in ARRAYS:
-        array = getattr(dataset, name)
-        if array is None:
+        if (array := getattr(dataset, name)) is None:
             total.update(f"{name} none\n".encode())
             continue
         # Little-endian, so that every machine finds the same digits.

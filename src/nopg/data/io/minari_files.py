@@ -59,8 +59,7 @@ def _require_plain(folder: Path) -> None:
 
 
 def _folder(source: str | Path) -> Path:
-    folder = Path(source)
-    if not folder.is_dir():
+    if not (folder := Path(source)).is_dir():
         from minari.storage.datasets_root_dir import get_dataset_path
 
         folder = get_dataset_path(str(source))

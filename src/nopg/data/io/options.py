@@ -50,8 +50,7 @@ class ReadOptions:
                 raise ConfigError(f"`{name}` must be a positive {what} or None, got {value}.")
         for part in _MANY:
             if (names := getattr(self, part)) is not None:
-                listed = (names,) if isinstance(names, str) else tuple(names)
-                object.__setattr__(self, part, listed)
+                object.__setattr__(self, part, (names,) if isinstance(names, str) else tuple(names))
 
     def parts(self) -> dict[str, tuple[str, ...]]:
         """The columns that the caller named, by the part they play."""

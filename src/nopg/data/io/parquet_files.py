@@ -69,8 +69,7 @@ def unpacked_bytes(stream: BinaryIO, columns: Sequence[str]) -> int:
     """The most that the values of some columns take, in an open Parquet file."""
     size = os.fstat(stream.fileno()).st_size
     stream.seek(max(0, size - 8))
-    length = int.from_bytes(stream.read(4), "little")
-    if not 0 < length <= size - 12:
+    if not 0 < (length := int.from_bytes(stream.read(4), "little")) <= size - 12:
         raise ValueError("it has no footer")
     stream.seek(size - 8 - length)
     footer = _Thrift(stream.read(length)).value(_STRUCT)

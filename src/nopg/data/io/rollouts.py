@@ -93,8 +93,7 @@ def one_episode(
 
 def _clean_action(env: Any, action: Any) -> Any:
     """The action as the environment takes it: an int, or an array inside the Box."""
-    space = env.action_space
-    if hasattr(space, "n"):
+    if hasattr(space := env.action_space, "n"):
         return int(np.asarray(action).reshape(()))
     array = np.asarray(action, dtype=space.dtype).reshape(space.shape)
     # What is logged must be what is applied, and the log must fit its space.
@@ -109,8 +108,7 @@ def _dataset(env: Any, rows: list[tuple[Any, ...]], seed: int) -> Dataset:
             "environment with gymnasium.wrappers.FlattenObservation."
         )
     name = env.spec.id if getattr(env, "spec", None) is not None else type(env).__name__
-    space = env.action_space
-    if hasattr(space, "n"):
+    if hasattr(space := env.action_space, "n"):
         columns[1] = columns[1] - int(space.start)  # labels count from zero
         space = type(space)(int(space.n))
     return Dataset(

@@ -111,9 +111,15 @@ def settle_columns(
     names: Sequence[str], numeric: frozenset[str], options: ReadOptions
 ) -> tuple[ReadOptions, tuple[str, ...]]:
     """Give every part its column: as `options` say, else by its usual name."""
+    if repeated := sorted({name for name in names if list(names).count(name) > 1}):
+        raise DataError(f"Every column must have its own name, rename one of {_shown(repeated)}.")
+    if absent := [name for name in options.columns() if name not in names]:
+        raise DataError(
+            f"The columns you name must be in the table, {_shown(absent)} are not; it "
+            f"has {_shown(names)}{did_you_mean(absent, names)}"
+        )
     # What else holds numbers and is no clock is the state; where some columns have a successor
     # `next_...`, those alone.
-    _require_present(names, options)
     given = set(options.columns())
     free = [name for name in names if name not in given]
     found: dict[str, Sequence[str] | str] = {}
@@ -139,24 +145,12 @@ def settle_columns(
             f"The table must have states, actions and rewards, its columns are {_shown(names)}; "
             f"say which are which with {' and '.join(asked)}."
         )
-    listed = [
-        f"{part} = {columns if isinstance(columns, str) else ', '.join(columns)}"
-        for part, columns in found.items()
-    ]
+    parts = settled.parts()
+    listed = [f"{part} = {', '.join(parts[part])}" for part in found]
     unused = [name for name in names if name not in set(settled.columns())]
     notes = [f"Found by name: {'; '.join(sorted(listed))}."] if listed else []
     notes += [f"Columns left out: {_shown(unused)}."] if unused else []
     return settled, tuple(notes)
-
-
-def _require_present(names: Sequence[str], options: ReadOptions) -> None:
-    if repeated := sorted({name for name in names if list(names).count(name) > 1}):
-        raise DataError(f"Every column must have its own name, rename one of {_shown(repeated)}.")
-    if absent := [name for name in options.columns() if name not in names]:
-        raise DataError(
-            f"The columns you name must be in the table, {_shown(absent)} are not; it "
-            f"has {_shown(names)}{did_you_mean(absent, names)}"
-        )
 
 
 def _shown(names: Sequence[str]) -> str:
