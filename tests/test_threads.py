@@ -6,7 +6,7 @@ import time
 import pytest
 import torch
 
-from nopg.threads import as_they_come, n_workers, parallel_map, side_by_side
+from nopg.threads import as_they_come, beside, n_workers, parallel_map, side_by_side
 
 
 @pytest.fixture
@@ -78,3 +78,35 @@ def test_few_pieces_share_out_the_cores() -> None:
             assert n_workers() == 4
     finally:
         torch.set_num_threads(before)
+
+
+def test_work_beside_is_waited_for_and_has_its_share(three: None) -> None:
+    begun, seen = threading.Event(), []
+
+    def work() -> None:
+        begun.set()
+        time.sleep(0.05)
+        seen.append((torch.get_num_threads(), n_workers(), parallel_map(abs, [-1, 2])))
+
+    with side_by_side():
+        with beside(work):
+            assert begun.wait(30)
+            assert not seen
+        assert seen == [(1, 1, [1, 2])]
+
+
+def test_what_work_beside_raises_is_for_who_asks_again(three: None) -> None:
+    def work() -> None:
+        raise ValueError("no")
+
+    with side_by_side(), beside(work):
+        pass
+    with pytest.raises(KeyError), side_by_side(), beside(work):  # and hides no error of ours
+        raise KeyError("ours")
+
+
+def test_on_one_core_nothing_goes_on_beside() -> None:
+    seen: list[int] = []
+    with beside(lambda: seen.append(1)):
+        pass
+    assert not seen

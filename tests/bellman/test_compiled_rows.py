@@ -181,3 +181,26 @@ def test_without_a_compiler_the_same_is_found(
     assert objective == pytest.approx(expected, rel=1e-8)
     bound = 1e-6 * float(twin.abs().max())
     torch.testing.assert_close(gradient, twin, rtol=0, atol=bound)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_mixed_rows(
+    dtype: torch.dtype, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of two blocks, out of order, of three labels."""
+    rows, n = torch.randperm(9, generator=generator), 20
+    columns = [
+        torch.randint(n, (4, 5), generator=generator),
+        torch.randint(n, (5, 2), generator=generator),
+    ]
+    pattern = Pattern.stack(list(torch.split(rows, [4, 5])), columns, n)
+    values = [normal(30, dtype=dtype, generator=generator) for _ in range(3)]
+    operators = [SparseRows(pattern, one) for one in values]
+    shares = torch.rand((9, 3), dtype=dtype, generator=generator)
+    library = compiled_rows.library_for(shares)
+    found = same_on_threads(
+        lambda: compiled_rows.mixed_rows(library, operators, shares), monkeypatch
+    )
+    expected = sum(shares[:, a, None] * one.dense() for a, one in enumerate(operators))
+    error = ERROR[dtype]
+    torch.testing.assert_close(SparseRows(pattern, found).dense(), expected, rtol=error, atol=error)
