@@ -42,7 +42,7 @@ SEARCH_WEIGHT = 0.005  # weight gamma^T at which rollouts end while searching
 FINAL_WEIGHT = 1e-8  # where the last choice is made: what fails late is to be seen
 N_STARTS = 5
 """Starts that gradients and first estimates are averaged over. With others in every update systems
-of twenty columns gain a twentieth, and an acrobot loses a quarter."""
+of twenty columns gain a twentieth, and an acrobot loses an eighth."""
 N_PATHS, N_FINAL_PATHS = 24, 96  # in noise, over all starts; for the last choice
 N_NEW_PATHS = 8
 """Paths of each update where the system is noisy, with new gusts every time: what is
