@@ -4,7 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AT_ONCE 16 /* numbers of a layer that are summed up side by side */
+#define AT_ONCE 16 /* numbers of a layer that are summed up side by side, in registers */
+#ifdef __AVX__
+#define ABREAST 4
+#else
+#define ABREAST 2
+#endif
+typedef double Abreast __attribute__((vector_size(8 * ABREAST), aligned(8), may_alias));
 
 typedef struct {
   int64_t count, n_layers, n_out, is_discrete, is_decided, is_squashed;
@@ -35,20 +41,27 @@ static inline void act(const Perceptrons *a, int64_t k, const double *state, dou
   for (int64_t i = 0; i < d; i++)
     one[i] = (state[i] - a->mean[k * d + i]) * a->factor[k * d + i];
   for (int64_t l = 0; l < a->n_layers; l++) {
-    int64_t n = a->widths[l], m = a->widths[l + 1];
+    int64_t n = a->widths[l], m = a->widths[l + 1], n_on = 0, on[n];
+    for (int64_t i = 0; i < n; i++) { /* of later layers half are off */
+      on[n_on] = i;
+      n_on += !l || !(one[i] <= 0.0);
+    }
     for (int64_t j = 0; j < m; j += AT_ONCE) {
-      double sums[AT_ONCE] = {0}; /* in registers */
-      int64_t rest = m - j < AT_ONCE ? m - j : AT_ONCE;
-      memcpy(sums, b + j, rest * sizeof(double));
-      for (int64_t i = 0; i < n; i++) {
-        const double *row = w + i * m + j;
-        if (l && one[i] <= 0.0) continue; /* half of them */
-        if (rest == AT_ONCE)
-          for (int64_t q = 0; q < AT_ONCE; q++) sums[q] += one[i] * row[q];
-        else
-          for (int64_t q = 0; q < rest; q++) sums[q] += one[i] * row[q];
+      if (m - j >= AT_ONCE) {
+        Abreast sums[AT_ONCE / ABREAST];
+        memcpy(sums, b + j, sizeof(sums));
+        for (int64_t i = 0; i < n_on; i++) {
+          const Abreast *row = (const Abreast *)(w + on[i] * m + j);
+          for (int q = 0; q < AT_ONCE / ABREAST; q++) sums[q] += one[on[i]] * row[q];
+        }
+        memcpy(two + j, sums, sizeof(sums));
+        continue;
       }
-      memcpy(two + j, sums, rest * sizeof(double));
+      for (int64_t q = j; q < m; q++) {
+        double sum = b[q];
+        for (int64_t i = 0; i < n_on; i++) sum += one[on[i]] * w[on[i] * m + q];
+        two[q] = sum;
+      }
     }
     w += n * m;
     b += m;

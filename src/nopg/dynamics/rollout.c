@@ -145,6 +145,20 @@ static double sum_part(part v) {
   return total;
 }
 
+/* The larger of a and b; b where it is no number. */
+static inline __attribute__((always_inline)) part larger(part a, part b) {
+#if defined(__aarch64__)
+  return (part)vmaxq_f64((float64x2_t)a, (float64x2_t)b);
+#elif defined(__AVX512F__)
+  return (part)_mm512_max_pd((__m512d)a, (__m512d)b);
+#elif defined(__AVX__)
+  return (part)_mm256_max_pd((__m256d)a, (__m256d)b);
+#else
+  ipart is_first = a > b;
+  return (part)((is_first & (ipart)a) | (~is_first & (ipart)b));
+#endif
+}
+
 /* Where `is_so`, a; elsewhere b. */
 static part choose(ipart is_so, part a, part b) {
   return (part)((is_so & (ipart)a) | (~is_so & (ipart)b));
@@ -186,7 +200,7 @@ static inline __attribute__((always_inline)) void exp2_of(part *x) {
   part r[CHAINS], y[CHAINS];
   ipart n[CHAINS];
   CHAIN {
-    part at = choose(x[i] < low, low, x[i]), shifted = at + round;
+    part at = larger(low, x[i]), shifted = at + round;
     r[i] = at - (shifted - round);
     n[i] = (ipart)shifted << 52; /* to where the exponent is */
     y[i] = anew(powers[0], r[i]);
@@ -215,7 +229,7 @@ static inline __attribute__((always_inline)) void cos_of(part *x) {
 /* e^x as 2^n 2^(r / ln 2) with |r| <= ln 2 / 2. */
 static part exp_part(part x) {
   const part round = splat(0x1.8p52), low = splat(-700.0);
-  x = choose(x < low, low, x);
+  x = larger(low, x);
   part shifted = x * 1.4426950408889634 + round, n = shifted - round;
   part r = (x - n * 0x1.62e42fefa3800p-1) - n * 0x1.ef35793c76730p-45;
   part y = anew(powers[0], r);
@@ -292,14 +306,17 @@ static void standardise(const Model *m, int64_t count, int64_t width, const doub
 /* Where paths are in length scales of the c-th curved target, over ln 2, and half the square of
  * how far that is. */
 static void scale(const Model *m, int64_t c, const double *z, double *scaled, double *half) {
-  double total[TOGETHER] = {0};
+  part total[TOGETHER / WIDE] = {0}, one, there;
   for (int64_t i = 0; i < m->d_z; i++)
-    for (int k = 0; k < TOGETHER; k++) {
-      double one = z[i * TOGETHER + k] * m->inverse_scales[c * m->d_z + i];
-      scaled[i * TOGETHER + k] = 1.4426950408889634 * one;
-      total[k] += scaled[i * TOGETHER + k] * one;
+    for (int k = 0; k < TOGETHER / WIDE; k++) {
+      memcpy(&one, z + i * TOGETHER + k * WIDE, sizeof(part));
+      one *= m->inverse_scales[c * m->d_z + i];
+      there = 1.4426950408889634 * one;
+      memcpy(scaled + i * TOGETHER + k * WIDE, &there, sizeof(part));
+      total[k] = plus_product(total[k], there, one);
     }
-  for (int k = 0; k < TOGETHER; k++) half[k] = 0.5 * total[k];
+  for (int k = 0; k < TOGETHER / WIDE; k++) total[k] *= 0.5;
+  memcpy(half, total, sizeof(total));
 }
 
 /* What is summed up over a target's points: kernels or waves. */
@@ -380,9 +397,24 @@ static inline __attribute__((always_inline)) void add_up(const Sum *sum, int is_
 #define EACH_SINGLE _Pragma("GCC unroll 4") for (int p = 0; p < SOME; p++)
 typedef float spart __attribute__((vector_size(4 * NARROW)));
 typedef int32_t sipart __attribute__((vector_size(4 * NARROW)));
+typedef float half_part __attribute__((vector_size(4 * WIDE)));
 typedef struct {
   spart of[SOME];
 } svec;
+
+/* The larger of a and b; b where it is no number. */
+static inline __attribute__((always_inline)) spart larger_single(spart a, spart b) {
+#if defined(__aarch64__)
+  return (spart)vmaxq_f32((float32x4_t)a, (float32x4_t)b);
+#elif defined(__AVX512F__)
+  return (spart)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(__AVX__)
+  return (spart)_mm256_max_ps((__m256)a, (__m256)b);
+#else
+  sipart is_first = a > b;
+  return (spart)((is_first & (sipart)a) | (~is_first & (sipart)b));
+#endif
+}
 
 static inline __attribute__((always_inline)) svec load_single(const float *x) {
   svec v;
@@ -402,51 +434,84 @@ static inline __attribute__((always_inline)) spart plus_product_single(spart a, 
 #endif
 }
 
-static double sum_single(svec v) {
-  float x[MANY];
-  double total = 0.0;
-  EACH_SINGLE memcpy(x + p * NARROW, &v.of[p], sizeof(spart));
-  for (int i = 0; i < MANY; i++) total += x[i];
-  return total;
+static inline __attribute__((always_inline)) float sum_part_single(spart v) {
+#if defined(__aarch64__)
+  return vaddvq_f32((float32x4_t)v);
+#elif defined(__AVX512F__)
+  return _mm512_reduce_add_ps((__m512)v);
+#else
+  float total[NARROW];
+  memcpy(total, &v, sizeof(v));
+  for (int n = NARROW / 2; n; n /= 2)
+    for (int i = 0; i < n; i++) total[i] += total[i + n];
+  return total[0];
+#endif
+}
+
+static inline __attribute__((always_inline)) double sum_single(svec v) {
+  for (int n = SOME / 2; n; n /= 2)
+    for (int i = 0; i < n; i++) v.of[i] += v.of[i + n];
+  return sum_part_single(v.of[0]);
 }
 
 /* 2^r and cos(pi r), as above. */
-static const float few_powers[] = {1.5461444708e-04f, 1.3400428178e-03f, 9.6180566785e-03f,
-                                   5.5503272267e-02f, 2.4022650922e-01f, 6.9314720670e-01f, 1.0f};
-static const float few_cosines[] = {-2.4395931998e-02f, 2.3493706854e-01f, -1.3352119494e+00f,
-                                    4.0587091548e+00f,  -4.9348021369e+00f, 9.9999999978e-01f};
+#define FOUR(c) c, c, c, c
+#define FLOATS(c) {FOUR(c), FOUR(c), FOUR(c), FOUR(c)}
+#define N_FEW_POWERS 7
+#define N_FEW_COSINES 6
+static const float few_powers[N_FEW_POWERS][MANY] __attribute__((aligned(64))) = {
+    FLOATS(1.5461444708e-04f), FLOATS(1.3400428178e-03f), FLOATS(9.6180566785e-03f),
+    FLOATS(5.5503272267e-02f), FLOATS(2.4022650922e-01f), FLOATS(6.9314720670e-01f),
+    FLOATS(1.0f)};
+static const float few_cosines[N_FEW_COSINES][MANY] __attribute__((aligned(64))) = {
+    FLOATS(-2.4395931998e-02f), FLOATS(2.3493706854e-01f),  FLOATS(-1.3352119494e+00f),
+    FLOATS(4.0587091548e+00f),  FLOATS(-4.9348021369e+00f), FLOATS(9.9999999978e-01f)};
+
+static inline __attribute__((always_inline)) spart anew_single(const float *x, spart before) {
+  spart found;
+#if defined(__aarch64__)
+  __asm__("ldr %q0, %1" : "=w"(found) : "m"(*(const spart *)x), "w"(before));
+#else
+  memcpy(&found, x, sizeof(spart));
+  (void)before;
+#endif
+  return found;
+}
+
+/* Registers whose series are summed at once: with more there are none left for what waits. */
+#define FEW_CHAINS 4
+#define SHORT_CHAIN _Pragma("GCC unroll 4") for (int i = 0; i < FEW_CHAINS; i++)
 
 static inline __attribute__((always_inline)) void exp2_single(spart *x) {
   const spart round = 0x1.8p23f - (spart){0}, low = -126.0f - (spart){0};
-  spart r[CHAINS], y[CHAINS];
-  sipart n[CHAINS];
-  CHAIN {
-    sipart is_low = x[i] < low;
-    spart at = (spart)((is_low & (sipart)low) | (~is_low & (sipart)x[i])), shifted = at + round;
+  spart r[FEW_CHAINS], y[FEW_CHAINS];
+  sipart n[FEW_CHAINS];
+  SHORT_CHAIN {
+    spart at = larger_single(low, x[i]), shifted = at + round;
     r[i] = at - (shifted - round);
     n[i] = (sipart)shifted << 23;
-    y[i] = few_powers[0] - (spart){0};
+    y[i] = anew_single(few_powers[0], r[i]);
   }
 #pragma GCC unroll 12
-  for (int j = 1; j < 7; j++)
-    CHAIN y[i] = plus_product_single(few_powers[j] - (spart){0}, y[i], r[i]);
-  CHAIN x[i] = (spart)((sipart)y[i] + n[i]);
+  for (int j = 1; j < N_FEW_POWERS; j++)
+    SHORT_CHAIN y[i] = plus_product_single(anew_single(few_powers[j], y[i]), y[i], r[i]);
+  SHORT_CHAIN x[i] = (spart)((sipart)y[i] + n[i]);
 }
 
 static inline __attribute__((always_inline)) void cos_single(spart *x) {
   const spart round = 0x1.8p23f - (spart){0};
-  spart s[CHAINS], y[CHAINS];
-  sipart odd[CHAINS];
-  CHAIN {
+  spart s[FEW_CHAINS], y[FEW_CHAINS];
+  sipart odd[FEW_CHAINS];
+  SHORT_CHAIN {
     spart shifted = x[i] + round, r = x[i] - (shifted - round);
     odd[i] = (sipart)shifted << 31;
     s[i] = r * r;
-    y[i] = few_cosines[0] - (spart){0};
+    y[i] = anew_single(few_cosines[0], r);
   }
 #pragma GCC unroll 12
-  for (int j = 1; j < 6; j++)
-    CHAIN y[i] = plus_product_single(few_cosines[j] - (spart){0}, y[i], s[i]);
-  CHAIN x[i] = (spart)((sipart)y[i] ^ odd[i]);
+  for (int j = 1; j < N_FEW_COSINES; j++)
+    SHORT_CHAIN y[i] = plus_product_single(anew_single(few_cosines[j], y[i]), y[i], s[i]);
+  SHORT_CHAIN x[i] = (spart)((sipart)y[i] ^ odd[i]);
 }
 
 typedef struct {
@@ -476,7 +541,7 @@ static inline __attribute__((always_inline)) void bent_single(const SingleSum *s
 #endif
   }
   for (int k = 0; k < TOGETHER; k++) e[k] = found[k];
-  for (int i = 0; i < TOGETHER * SOME; i += CHAINS) {
+  for (int i = 0; i < TOGETHER * SOME; i += FEW_CHAINS) {
     if (sum->is_wave)
       cos_single((spart *)e + i);
     else
@@ -500,9 +565,16 @@ static inline __attribute__((always_inline)) void add_up_single(const SingleSum 
 /* A path that runs off would leave the range of single precision, where double does not: kernels
    are 0 long before FAR, and waves remain between -1 and 1 there. */
 #define FAR 1e4
-static void rounded(int64_t n, const double *x, double limit, float *to) {
-  for (int64_t i = 0; i < n; i++)
-    to[i] = (float)(x[i] > limit ? limit : x[i] < -limit ? -limit : x[i]);
+static inline __attribute__((always_inline)) void rounded(int64_t n, const double *x, double limit,
+                                                          float *to) {
+  const part least = splat(-limit);
+  for (int64_t i = 0; i < n; i += WIDE) {
+    part one;
+    memcpy(&one, x + i, sizeof(part));
+    one = -larger(least, -larger(least, one));
+    half_part found = __builtin_convertvector(one, half_part);
+    memcpy(to + i, &found, sizeof(found));
+  }
 }
 
 /* Kernels and waves of the c-th curved target, added up for each path. */
@@ -529,7 +601,12 @@ static void predict_single(const Model *m, int64_t c, int64_t done, int64_t n_ke
   for (int k = 0; k < TOGETHER; k++) found[k] = sum_single(total[k]);
 }
 
+/* Columns whose sums are in registers at once. */
+#if defined(__aarch64__)
 #define COLUMNS 4
+#else
+#define COLUMNS 2
+#endif
 /* Sums of weighted kernels, and of these times each column of their points, (d, TOGETHER). */
 static void moments_single(const Model *m, int64_t c, int64_t done, const double *scaled,
                            const double *half, float *kept, double *whole, double *moments) {
@@ -568,11 +645,8 @@ static void moments_single(const Model *m, int64_t c, int64_t done, const double
         }
       }
     for (int k = 0; k < TOGETHER; k++)
-      for (int l = 0; l < COLUMNS; l++) {
-        double one = 0.0;
-        for (int n = 0; n < NARROW; n++) one += found[k][l][n];
-        moments[(i + l) * TOGETHER + k] = one;
-      }
+      for (int l = 0; l < COLUMNS; l++)
+        moments[(i + l) * TOGETHER + k] = sum_part_single(found[k][l]);
   }
 }
 
@@ -957,7 +1031,8 @@ static void predict_backward(const Model *m, int64_t count, int64_t width, const
                              const double *gs, double *slopes, double *z, double *scaled,
                              double *kept) {
   int64_t d = m->d_z, q = m->q, done = 0;
-  double moments[(d + EVERY) * TOGETHER];
+  double moments[(d + EVERY) * TOGETHER], added[filled(count) * d]; /* as z is */
+  memset(added, 0, sizeof(added));
   standardise(m, filled(count), width, inputs, z);
   for (int64_t k = 0; k < count; k++)
     for (int64_t i = 0; i < d; i++)
@@ -968,16 +1043,20 @@ static void predict_backward(const Model *m, int64_t count, int64_t width, const
       const double *at = z + first * d, *by_scale = m->inverse_scales + c * d;
       double whole[TOGETHER];
       moments_at(m, c, done, count - first, at, scaled, kept, whole, moments);
-      for (int k = 0; k < TOGETHER && first + k < count; k++) {
-        double *slope = slopes + (first + k) * width;
-        double by_target = gs[(first + k) * width + m->target[c]];
-        for (int64_t i = 0; i < d; i++) {
+      double by_target[TOGETHER] = {0};
+      for (int k = 0; k < TOGETHER && first + k < count; k++)
+        by_target[k] = gs[(first + k) * width + m->target[c]];
+      for (int64_t i = 0; i < d; i++)
+        for (int k = 0; k < TOGETHER; k++) {
           double there = at[i * TOGETHER + k] * by_scale[i];
           double moment = moments[i * TOGETHER + k] - whole[k] * there;
-          slope[i] += by_target * moment * by_scale[i] * m->factor[i];
+          added[first * d + i * TOGETHER + k] += by_target[k] * moment * by_scale[i];
         }
-      }
     }
+  for (int64_t k = 0; k < count; k++)
+    for (int64_t i = 0; i < d; i++)
+      slopes[k * width + i] +=
+          added[(k / TOGETHER * d + i) * TOGETHER + k % TOGETHER] * m->factor[i];
   for (int64_t k = 0; k < count; k++)
     for (int64_t l = 0; l < d - m->d; l++) {
       const int64_t i = m->turned[3 * l], j = m->turned[3 * l + 1];

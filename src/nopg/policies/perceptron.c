@@ -163,6 +163,23 @@ static void say(const Pass *p, int64_t first, real *raw) {
   }
 }
 
+/* Sums over WIDE states of the products of two slopes and two inputs, each as `dot` sums it: what
+ * is loaded is shared. */
+static inline void dots(const real *const by[2], const real *const x[2], real *found) {
+  Row sums[4][8 / EACH] = {0};
+  for (int64_t s = 0; s < WIDE; s += 8)
+    for (int l = 0; l < 8 / EACH; l++) {
+      int64_t at = s + l * EACH;
+      Row one = *(const Row *)(by[0] + at), two = *(const Row *)(by[1] + at);
+      Row left = *(const Row *)(x[0] + at), right = *(const Row *)(x[1] + at);
+      sums[0][l] += one * left;
+      sums[1][l] += one * right;
+      sums[2][l] += two * left;
+      sums[3][l] += two * right;
+    }
+  for (int k = 0; k < 4; k++) found[k] = sum8((const real *)sums[k]);
+}
+
 /* Add slopes by the parameters of up to WIDE states, or return those by what the first layer is
  * given. `x` are the inputs of all layers, and `slope` those by what the last one says; `other` is
  * as wide. */
@@ -172,9 +189,21 @@ static real *backwards(const Pass *p, const real *x, real *slope, real *other, d
     int64_t n_in = p->widths[l], n_out = p->widths[l + 1];
     total -= n_out * (n_in + 1);
     x -= n_in * WIDE;
+    for (int64_t j = 0; !p->by_states && j < n_out; j += 2)
+      for (int64_t i = 0; i < n_in; i += 2) {
+        int64_t is_last = j + 1 == n_out, is_end = i + 1 == n_in;
+        const real *by = slope + j * WIDE, *from = x + i * WIDE;
+        const real *const bys[] = {by, by + !is_last * WIDE}, *const xs[] = {from, from + !is_end * WIDE};
+        real found[4];
+        dots(bys, xs, found);
+        double *to = total + j * n_in + i;
+        to[0] += found[0];
+        if (!is_end) to[1] += found[1];
+        if (!is_last) to[n_in] += found[2];
+        if (!is_last && !is_end) to[n_in + 1] += found[3];
+      }
     for (int64_t j = 0; !p->by_states && j < n_out; j++) {
       const real *by = slope + j * WIDE;
-      for (int64_t i = 0; i < n_in; i++) total[j * n_in + i] += dot(by, x + i * WIDE, WIDE);
       real some[8] = {0};
       for (int64_t s = 0; s < WIDE; s += 8)
         for (int l = 0; l < 8; l++) some[l] += by[s + l];
