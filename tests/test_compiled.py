@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from nopg import compiled
+from nopg.policies.build import PerceptronPass, PolicySpec
 
 
 def load() -> Any:
@@ -86,8 +91,9 @@ def test_a_folder_that_others_may_write_to_is_not_trusted(
 def test_a_file_cut_short_is_made_again(
     counted: Callable[[], int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    nothing = ctypes.CDLL(None)
     with monkeypatch.context() as patched:  # what a process has loaded it loads from memory
-        patched.setattr("nopg.compiled.ctypes.CDLL", str)
+        patched.setattr("nopg.compiled.ctypes.CDLL", lambda path: nothing)
         load()
     (made,) = (tmp_path / "cache" / "nopg").iterdir()
     size = made.stat().st_size
@@ -109,3 +115,68 @@ def test_files_are_compiled_ahead_of_their_need() -> None:
     misses = compiled.compiled.cache_info().misses
     assert compiled.compiled("nopg.linalg", "solve.c", False) is not None
     assert compiled.compiled.cache_info().misses == misses  # nothing was left to do
+
+
+def test_all_files_share_their_threads() -> None:
+    files = (
+        ("nopg.linalg", "solve.c"),
+        ("nopg.bellman", "rows.c"),
+        ("nopg.policies", "perceptron.c"),
+    )
+    loaded = [compiled.compiled(*file, single) for file in files for single in (False, True)]
+    assert len({ctypes.c_void_p.in_dll(one, "nopg_pool").value for one in loaded}) == 1
+
+
+@pytest.fixture
+def slopes() -> Iterator[Callable[[], bytes]]:
+    """What is done in parts by two threads, to the last bit."""
+    policy = (
+        PolicySpec(kind="deterministic", n_states=3, n_outputs=1)
+        .build(torch.Generator().manual_seed(0))
+        .double()
+    )
+    states = torch.randn(20_000, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    made = PerceptronPass.of(policy, states)
+    assert made is not None
+    before = torch.get_num_threads()
+
+    def found() -> bytes:
+        torch.set_num_threads(2)
+        return b"".join(
+            part.numpy().tobytes() for part in made.vjp((torch.ones(20_000, 1).double(),))
+        )
+
+    yield found
+    torch.set_num_threads(before)
+
+
+def test_threads_that_have_work_are_left_to_it(slopes: Callable[[], bytes]) -> None:
+    alone = slopes()
+    with ThreadPoolExecutor(4) as callers:
+        every = [callers.submit(slopes) for _ in range(100)]
+    assert {one.result() for one in every} == {alone}
+
+
+def test_threads_that_sleep_are_woken(slopes: Callable[[], bytes]) -> None:
+    first = slopes()
+    time.sleep(0.05)  # longer than they look for work
+    assert slopes() == first
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_forked_process_has_threads_of_its_own(slopes: Callable[[], bytes]) -> None:
+    first = slopes()
+    child = os.fork()
+    if not child:
+        os._exit(0 if slopes() == first else 1)
+    for _ in range(500):
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            break
+        time.sleep(0.02)
+    else:
+        os.kill(child, 9)
+    assert done
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert slopes() == first

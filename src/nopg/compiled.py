@@ -4,6 +4,7 @@ Where a loop is some dozens of operations on small arrays, calls cost more than 
 Without a compiler the same is done in NumPy or torch, to rounding.
 """
 
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -30,6 +31,7 @@ FLAGS = ("-std=gnu11", "-O3", "-ffp-contract=fast", "-shared", "-fPIC", "-pthrea
 """Not -ffast-math: it may reorder what makes the digits the same on any thread."""
 SAFE = ("-fno-math-errno", "-fno-trapping-math")
 TUNED = (("-march=native",), ())  # for this processor, or for any like it
+_pools: list[int | None] = []  # threads of each file that was loaded
 
 
 @functools.cache
@@ -64,10 +66,16 @@ def _loaded(command: list[str], source: bytes) -> ctypes.CDLL:
                 run([*command, "-lm", "-o", made], timeout=60)
                 made.replace(path)
         try:
-            return ctypes.CDLL(str(path))
+            library = ctypes.CDLL(str(path))
         except OSError:  # cut short: the next one is whole
             path.unlink(missing_ok=True)
             raise
+    with contextlib.suppress(ValueError):  # it has no threads
+        # Those of other files would be in the way while they look for work.
+        pool = ctypes.c_void_p.in_dll(library, "nopg_pool")
+        _pools.append(pool.value)
+        pool.value = _pools[0]
+    return library
 
 
 def _own_folder() -> Path | None:

@@ -16,7 +16,7 @@ from nopg.compiled import compiled_for, packed
 from nopg.kernels.neighbours import Block
 from nopg.linalg.operators import SparseRows
 
-FEW = 20_000  # entries that are worth a thread of their own
+FEW = 5_000  # entries that are worth a thread of their own
 Listing = tuple[Tensor, list[Tensor]]  # blocks of rows as C takes them, and what these point to
 
 

@@ -24,7 +24,7 @@ from nopg.policies.families import (
 )
 
 KINDS = ("deterministic", "stochastic", "discrete")
-FEW = 1_000_000  # multiplications that are worth a thread of their own
+FEW = 200_000  # multiplications that are worth a thread of their own
 
 
 @dataclass(frozen=True, kw_only=True)
