@@ -20,6 +20,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from nopg.compiled import compiled, packed
+from nopg.threads import parallel_map
+
 T = TypeVar("T", Tensor, NDArray[np.float64])
 
 NOISELESS = 0.001  # noise over amplitude up to which there is none
@@ -31,7 +34,9 @@ WIDE_SPREAD = 1.0
 log sqrt(d), as distances do (Hvarfner, Hellsten and Nardi 2024): short scales in many
 dimensions make a kernel that takes noise for a function."""
 LOG_NOISE_PRIOR = (-5.0, 3.0)  # the same of log noise: logged systems are mostly deterministic
-MAX_ITERATIONS = 45  # iterations of L-BFGS-B; a third where it starts close by
+MAX_ITERATIONS, SETTLED = 45, 1e-6
+"""Iterations of L-BFGS-B, a third where it starts close by; and the relative change of the
+objective at which it ends: among nearly singular kernels smaller ones are rounding."""
 LOG_AMPLITUDE_LIMITS = (-3.0, 4.0)
 MAX_ERROR = 8.0  # standard deviations beyond which a sample is an outlier
 MAX_OUTLIERS = 0.02  # largest share that may be left out; more of them are a part of the function
@@ -143,7 +148,7 @@ def likeliest_hyperparameters(
             jac=True,
             method="L-BFGS-B",
             bounds=bounds,
-            options={"maxiter": MAX_ITERATIONS // (1 if initial is None else 3)},
+            options={"maxiter": MAX_ITERATIONS // (1 if initial is None else 3), "ftol": SETTLED},
         )
         for start in starts
     ]
@@ -169,6 +174,28 @@ def negative_log_posterior(
     scale_prior: tuple[float, float] = LOG_SCALE_PRIOR,
 ) -> tuple[float, np.ndarray]:
     """The objective and its gradient in the logs of scales, amplitude and noise."""
+    p, d = np.array(log_parameters, dtype=np.float64), x.shape[1]
+    library = compiled("nopg.dynamics", "likelihood.c", False)
+    if library is None:
+        value, gradient = _likelihood(p, x, y)
+    else:  # dozens of small calls take longer, and others wait for them
+        found = np.empty(1 + len(p))
+        if library.nopg_likelihood(
+            packed(*x.shape, JITTER, x.contiguous(), y.contiguous(), p, found)
+        ):
+            raise MemoryError
+        value, gradient = float(found[0]), found[1:]
+    if not math.isfinite(value):
+        return 1e10, np.zeros(len(p))
+    where = [*range(d), d + 1]
+    centre, width = np.array([*[scale_prior] * d, LOG_NOISE_PRIOR]).T
+    away = (p[where] - centre) / width
+    gradient[where] += away / width
+    return value + 0.5 * float(np.square(away).sum()), gradient
+
+
+def _likelihood(log_parameters: np.ndarray, x: Tensor, y: Tensor) -> tuple[float, np.ndarray]:
+    """Minus the log likelihood and its gradient, or NaN."""
     # d/dp = -1/2 tr((a a' - K^-1) dK/dp) with a = K^-1 y (Rasmussen and Williams 2006, Eq. 5.9).
     p = torch.as_tensor(log_parameters).to(y)
     d = len(p) - 2
@@ -179,7 +206,7 @@ def negative_log_posterior(
     covariance.diagonal().add_(noise + JITTER)
     lower, failed = torch.linalg.cholesky_ex(covariance)
     if int(failed):
-        return 1e10, np.zeros(len(p))
+        return math.nan, np.zeros(len(p))
     a = torch.cholesky_solve(y[:, None], lower)[:, 0]
     inner = torch.addr(torch.cholesky_inverse(lower), a, a, beta=-1.0)
     weighted = inner * smooth
@@ -188,11 +215,6 @@ def negative_log_posterior(
     gradient[d] = -rows.sum()
     gradient[d + 1] = -noise * inner.diagonal().sum()
     value = 0.5 * y @ a + lower.diagonal().log().sum()
-    where = [*range(d), d + 1]
-    centre, width = torch.tensor([*[scale_prior] * d, LOG_NOISE_PRIOR]).to(y).T
-    z = (p[where] - centre) / width
-    value = value + 0.5 * z.square().sum()
-    gradient[where] = gradient[where] + z / width
     return float(value), gradient.double().cpu().numpy()
 
 
@@ -277,7 +299,7 @@ def telling_angles(
     least = _surprise(x, y)
     for i, j in pairs:
         tried = [(*found, Angle(*xy, s)) for xy in ((i, j), (j, i)) for s in (1, -1)]
-        scores = [_surprise(with_angles(x, angles), y) for angles in tried]
+        scores = parallel_map(lambda angles: _surprise(with_angles(x, angles), y), tried)
         if min(scores) < least - math.log(ODDS):
             least = min(scores)
             found = tried[scores.index(least)]
