@@ -245,9 +245,13 @@ class GaussianProcess:
         # explain is no noise: errors are then as large as that of the likelihood.
         errors = targets - self.predict(inputs)
         kernel = self._kernel(self.standardised(inputs)).permute(1, 2, 0)
-        ratio = (self.noise / self.amplitude)[self.curved, None].square() + JITTER
-        own = (self.whitening[1] @ kernel).square().sum(dim=1) / ratio  # (c, n)
-        errors[:, self.curved] /= (1.0 - own.T).clamp_min(1e-3).sqrt()
+        ratio = (self.noise / self.amplitude)[self.curved].square() + JITTER
+        own = parallel_map(
+            lambda i: (self.whitening[1][i] @ kernel[i]).square().sum(dim=0) / ratio[i],
+            range(len(self.curved)),
+        )
+        for j, weight in zip(self.curved.tolist(), own, strict=True):
+            errors[:, j] /= (1.0 - weight).clamp_min(1e-3).sqrt()
         for j in self.curved[self.missed > 0.0].tolist():
             size = errors[:, j].square().mean().sqrt().clamp_min(1e-300)
             errors[:, j] *= (self.noise[j] / size).clamp_max(1.0)

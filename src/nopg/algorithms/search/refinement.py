@@ -48,7 +48,7 @@ N_NEW_PATHS = 8
 """Paths of each update where the system is noisy, with new gusts every time: what is
 learned from many gusts, a few at a time, does not hold for these alone."""
 NOISY_FINAL_WEIGHT = 1e-3  # in noise: what fails late fails early on another path
-N_UNCERTAINTIES = 256  # steps whose uncertainty is averaged: rollouts cost less
+N_UNCERTAINTIES = 64  # steps of a policy whose uncertainty is averaged: rollouts cost less
 NOTED = ("best", "best_parameters", "last_gain", "is_done")  # of an ascent, for the next updates
 
 
@@ -261,12 +261,12 @@ def _uncertainties(model: TransitionModel, rollout: ModelRollout, n: int, gamma:
     """Discounted mean uncertainty along the rollouts of each of n policies, (n,)."""
     n_steps = min(len(rollout.states), discount_horizon(gamma))
     n_starts = rollout.states.shape[1] // n
-    every = -(-n_steps * n_starts // N_UNCERTAINTIES)  # rounded up
-    times = np.arange(n_steps)[::every]
+    # Some of every path, each at other times.
+    some = np.linspace(0, n_steps * n_starts - 1, N_UNCERTAINTIES).astype(int)
+    times, paths = np.divmod(np.unique(some), n_starts)
+    each = times[:, None], paths[:, None] + n_starts * np.arange(n)
     states, actions = (
-        torch.from_numpy(x[times].reshape(-1, x.shape[2]))
-        for x in (rollout.states, rollout.actions)
+        torch.from_numpy(x[each].reshape(-1, x.shape[2])) for x in (rollout.states, rollout.actions)
     )
-    found = model.uncertainty(states, actions).numpy()
-    found = found.reshape(len(times), n, n_starts).mean(axis=2)
+    found = model.uncertainty(states, actions).numpy().reshape(len(times), n)
     return np.asarray(np.average(found, axis=0, weights=gamma**times))
