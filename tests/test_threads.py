@@ -92,7 +92,7 @@ def test_work_beside_is_waited_for_and_has_its_share(three: None) -> None:
         with beside(work):
             assert begun.wait(30)
             assert not seen
-        assert seen == [(1, 1, [1, 2])]
+        assert seen == [(1, 3, [1, 2])]
 
 
 def test_what_work_beside_raises_is_for_who_asks_again(three: None) -> None:

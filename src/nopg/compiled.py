@@ -4,7 +4,6 @@ Where a loop is some dozens of operations on small arrays, calls cost more than 
 Without a compiler the same is done in NumPy or torch, to rounding.
 """
 
-import contextlib
 import ctypes
 import functools
 import hashlib
@@ -70,8 +69,7 @@ def _loaded(command: list[str], source: bytes) -> ctypes.CDLL:
         except OSError:  # cut short: the next one is whole
             path.unlink(missing_ok=True)
             raise
-    with contextlib.suppress(ValueError):  # it has no threads
-        # Those of other files would be in the way while they look for work.
+    if hasattr(library, "nopg_pool"):  # threads; those of others would be in the way
         pool = ctypes.c_void_p.in_dll(library, "nopg_pool")
         _pools.append(pool.value)
         pool.value = _pools[0]

@@ -53,13 +53,17 @@ def beside(function: Callable[[], object]) -> Iterator[None]:
     if n_workers() == 1:
         yield
         return
-    inside, pool = copy_context(), ThreadPoolExecutor(1, "", torch.set_num_threads, (1,))
-    inside.run(_count.set, max(1, n_workers() // 4))
-    started = pool.submit(inside.run, function)
-    pool.shutdown(wait=False)
-    yield
-    with suppress(KeyboardInterrupt):  # who cannot wait for it loses nothing else
-        wait([started])
+    # Its pieces have threads of their own: in a common pool all might wait for each other.
+    pool = ThreadPoolExecutor(n_workers() + 1, "", torch.set_num_threads, (1,))
+    inside = copy_context()
+    inside.run(_pool.set, pool)
+    try:
+        started = pool.submit(inside.run, function)
+        yield
+        with suppress(KeyboardInterrupt):  # who cannot wait for it loses nothing else
+            wait([started])
+    finally:
+        pool.shutdown(wait=False)
 
 
 def n_workers() -> int:
@@ -76,8 +80,7 @@ def as_they_come(
     function: Callable[[In], Out], items: Iterable[In], is_enough: threading.Event | None = None
 ) -> Iterator[Out]:
     """`function` of each item, in order, each as soon as it is there."""
-    # At an error or an interrupt, what has begun is waited for. `is_enough` is set for those who
-    # look at it.
+    # At an error or an interrupt what has begun is waited for; `is_enough` is set for who looks.
     items, pool = list(items), _pool.get()
     if pool is None or n_workers() == 1 or len(items) < 2:
         yield from map(function, items)

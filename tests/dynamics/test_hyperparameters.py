@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from nopg.dynamics import hyperparameters
 from nopg.dynamics.gaussian_process import GaussianProcess
 from nopg.dynamics.hyperparameters import (
     FREE,
@@ -132,3 +133,25 @@ def test_what_others_predict_is_a_function() -> None:
     assert float(found.noise) < 0.1
     short = Hyperparameters(0.01 * torch.ones(4).double(), *found[1:])
     assert takes_noise_for_a_function(x, y, short)
+
+
+@pytest.mark.parametrize(("n", "d"), [(3, 1), (37, 3), (128, 5), (130, 21)])
+def test_the_compiled_likelihood_is_that_of_torch(
+    n: int, d: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = torch.Generator().manual_seed(n)
+    x = torch.randn(n, d, generator=generator, dtype=torch.float64)
+    y = torch.sin(x.sum(dim=1)) + 0.1 * torch.randn(n, generator=generator, dtype=torch.float64)
+    logs = np.linspace(-0.5, 0.8, d + 2)
+    logs[-1] = -3.0
+    value, slopes = negative_log_posterior(logs, x, y)
+    monkeypatch.setattr(hyperparameters, "compiled", lambda *_: None)
+    again, expected = negative_log_posterior(logs, x, y)
+    assert value == pytest.approx(again, rel=1e-10)
+    assert slopes == pytest.approx(expected, rel=1e-8, abs=1e-8)
+
+
+def test_a_covariance_without_a_factor_is_no_optimum() -> None:
+    x = torch.tensor([[0.0], [np.nan]], dtype=torch.float64)
+    value, slopes = negative_log_posterior(np.zeros(3), x, torch.ones(2, dtype=torch.float64))
+    assert (value, slopes.tolist()) == (1e10, [0.0, 0.0, 0.0])

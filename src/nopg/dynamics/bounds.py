@@ -46,8 +46,7 @@ class Saturation:
         cls, states: Tensor, actions: Tensor, next_states: Tensor, exempt: Sequence[int] = ()
     ) -> tuple["Saturation", Tensor]:
         """Saturation of n transitions, and which of them are saturated, (n,)."""
-        # `exempt` are dimensions that do not saturate: a cosine of 1 is the turning
-        # point of a circle.
+        # `exempt` dimensions do not saturate: a cosine of 1 is the turning point of a circle.
         both = torch.cat([states, next_states])
         hits = torch.stack([next_states == both.amin(dim=0), next_states == both.amax(dim=0)])
         x = torch.cat([states, actions], dim=1)

@@ -60,11 +60,9 @@ class GaussianProcess:
     curved: Tensor  # which targets have a kernel, (c,)
     inducing: Tensor  # standardised inputs the kernel is projected on, (m, d)
     inverse_scales: Tensor  # one over the length scales, (c, d)
-    # Coefficient of each kernel, in units of the targets, (c, m); 0 beyond the first so many, where
-    # fewer do.
+    # Coefficient of each kernel, in units of the targets, (c, m); 0 where fewer do.
     weights: Tensor
-    # Inverse Cholesky factors whose difference is the variance that the data have removed, two of
-    # (c, m, m).
+    # Inverse Cholesky factors whose difference is the variance removed by data, two of (c, m, m).
     whitening: tuple[Tensor, Tensor]
     amplitude: Tensor  # prior standard deviation, in units of the targets, (q,)
     noise: Tensor  # standard deviation of what inputs do not explain, likewise (q,)

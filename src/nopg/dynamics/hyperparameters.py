@@ -34,9 +34,8 @@ WIDE_SPREAD = 1.0
 log sqrt(d), as distances do (Hvarfner, Hellsten and Nardi 2024): short scales in many
 dimensions make a kernel that takes noise for a function."""
 LOG_NOISE_PRIOR = (-5.0, 3.0)  # the same of log noise: logged systems are mostly deterministic
-MAX_ITERATIONS, SETTLED = 45, 1e-6
-"""Iterations of L-BFGS-B, a third where it starts close by; and the relative change of the
-objective at which it ends: among nearly singular kernels smaller ones are rounding."""
+MAX_ITERATIONS = 45  # iterations of L-BFGS-B; a third where it starts close by
+SETTLED = 1e-6  # relative change at which it ends: nearly singular kernels round smaller ones
 LOG_AMPLITUDE_LIMITS = (-3.0, 4.0)
 MAX_ERROR = 8.0  # standard deviations beyond which a sample is an outlier
 MAX_OUTLIERS = 0.02  # largest share that may be left out; more of them are a part of the function

@@ -45,6 +45,7 @@ from nopg.evaluation.replay import Replay, replay_held_out, replay_others
 from nopg.evaluation.rollouts import Region
 from nopg.policies.arrays import Actor, Array
 from nopg.randomness import Seed
+from nopg.threads import side_by_side
 
 N_DRAWS = 8  # models drawn from the posterior of each of the two
 FEW_STARTS, FEW_PATHS = 4, 2  # of rollouts in drawn models, and paths of each in noise
@@ -139,6 +140,7 @@ class ModelEvaluator:
         why = unknown_reason(unknown, self._runaway(actor, states, unknown), level)
         return self._estimate(runs.mean(axis=1), noise, spread, why, level)
 
+    @side_by_side()
     def mean_return(
         self, actor: Actor, starts: Array, lengths: Array | None = None, beyond: float | None = None
     ) -> Returns:

@@ -109,8 +109,7 @@ class EpisodeBuffer(threading.local):
         self, observation: FloatArray, state: Any = None, episode_start: Any = None
     ) -> FloatArray:
         """Observations, (d_o,) or (m, d_o), with their past, (m, width)."""
-        # A `state` of None takes what was kept for one observation, and starts an episode for each
-        # of several.
+        # A `state` of None is what was kept for one observation, and starts an episode for several.
         present = np.atleast_2d(observation)
         starts = self._starts(len(present), episode_start)
         past = self.layout.begin(present)
