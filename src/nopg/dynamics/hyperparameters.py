@@ -176,7 +176,7 @@ def negative_log_posterior(
     p, d = np.array(log_parameters, dtype=np.float64), x.shape[1]
     library = compiled("nopg.dynamics", "likelihood.c", False)
     if library is None:
-        value, gradient = _likelihood(p, x, y)
+        value, gradient = likelihood(p, x, y)
     else:  # dozens of small calls take longer, and others wait for them
         found = np.empty(1 + len(p))
         if library.nopg_likelihood(
@@ -193,7 +193,7 @@ def negative_log_posterior(
     return value + 0.5 * float(np.square(away).sum()), gradient
 
 
-def _likelihood(log_parameters: np.ndarray, x: Tensor, y: Tensor) -> tuple[float, np.ndarray]:
+def likelihood(log_parameters: np.ndarray, x: Tensor, y: Tensor) -> tuple[float, np.ndarray]:
     """Minus the log likelihood and its gradient, or NaN."""
     # d/dp = -1/2 tr((a a' - K^-1) dK/dp) with a = K^-1 y (Rasmussen and Williams 2006, Eq. 5.9).
     p = torch.as_tensor(log_parameters).to(y)

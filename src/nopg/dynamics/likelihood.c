@@ -1,4 +1,4 @@
-/* The marginal likelihood of a Gaussian process and its slopes in one call, as `_likelihood` in
+/* The marginal likelihood of a Gaussian process and its slopes in one call, as `likelihood` in
  * hyperparameters.py has them (Rasmussen and Williams 2006, Eqs. 5.8 and 5.9).
  *
  * With the Cholesky factor L of the covariance and U the transpose of its inverse, all that takes

@@ -26,7 +26,7 @@ from nopg.data.dataset import Dataset
 from nopg.discount import discount_horizon
 from nopg.dynamics.ensemble import model_columns
 from nopg.dynamics.gaussian_process import N_INDUCING, N_ROWS, PER_KERNEL
-from nopg.dynamics.hyperparameters import FREE, negative_log_posterior
+from nopg.dynamics.hyperparameters import FREE, likelihood
 from nopg.dynamics.posterior import N_FEATURES
 from nopg.dynamics.transition_model import TransitionModel
 from nopg.policies.arrays import Array
@@ -38,6 +38,7 @@ N_ROUGH, N_LIKELY = 1_000, 96  # rows of the rough model, and of its likelihood
 EASY, ENDING = 0.2, 0.35
 """What is left of the later parts where tasks begin at their best: plans often cannot
 be bettered. And of rollouts where episodes end."""
+PER_ROW = 900  # additions of Python that rows are sorted and looked up in, each
 SHARED = 0.65  # what a further core adds to the speed of one: two do, more are idle mostly
 
 
@@ -118,14 +119,15 @@ def cost_of_search(
     # Likelihoods that the fits take, refits of the verdict, ascents and distillation.
     widths = [model.process.n_inducing(j) for j in model.process.curved.tolist()]
     products = sum(m**2 for m in widths) * min(n, PER_KERNEL * N_INDUCING)
-    units = n_curved * 300.0 + 16 * products / 21e6
+    units = n_curved * 130.0 + 13 * products / 21e6
     units += left * (0.4 * n_ascents + 0.0002 * refined)
     units += n_curved * 300.0 if is_noisy and data.episodes is not None else 0.0
     ascending = 80.0 + 0.13 * rows + len(ASCENTS) * n_updates * 0.0012 * rows
     units += 0.1 * n_anchors + 0.04 * again + (500.0 if sparse else left * ascending)
     taught = 1.1 * MAX_STEPS * BATCH if sparse else 0.0  # rows, of lessons
-    cores = torch.get_num_threads()
-    seconds = (units * unit + steps * step + taught * row) / (1.0 + SHARED * min(cores - 1, 2))
+    cores, plain = torch.get_num_threads(), _seconds(lambda: sum(range(N_ROUGH))) / N_ROUGH
+    seconds = units * unit + steps * step + taught * row + PER_ROW * n * plain
+    seconds /= 1.0 + SHARED * min(cores - 1, 2)
     numbers = 4 * cores * N_INDUCING * min(n, N_ROWS) + 4 * n_curved * N_INDUCING**2
     at_once = max(n_anchors, again / N_ROUNDS) / (n_anchors + again)  # one plan after the other
     numbers += n * 12 * (2 * d_s + 4) + 2 * at_once * planned * (3 * d_s + 6)
@@ -140,7 +142,7 @@ def _measured(data: Dataset) -> tuple[TransitionModel, Array, float, float, floa
     model = TransitionModel.fit(*columns, generator=rng, limits=limits, history=data.history)
     x = torch.from_numpy(rng.normal(size=(FREE.n_samples, len(model.process.centre))))
     origin = np.zeros(x.shape[1] + 2)
-    unit = _seconds(lambda: negative_log_posterior(origin, x, x[:, 0]))
+    unit = _seconds(lambda: likelihood(origin, x, x[:, 0]))
     states, actions = (column.numpy() for column in columns[:2])
     acted = np.tile(actions[:32], (planning.MAX_REPEAT, 1, 1))
     follow = _seconds(lambda: model.arrays.follow(states[:32], acted))
