@@ -35,7 +35,6 @@ log sqrt(d), as distances do (Hvarfner, Hellsten and Nardi 2024): short scales i
 dimensions make a kernel that takes noise for a function."""
 LOG_NOISE_PRIOR = (-5.0, 3.0)  # the same of log noise: logged systems are mostly deterministic
 MAX_ITERATIONS = 45  # iterations of L-BFGS-B; a third where it starts close by
-SETTLED = 1e-6  # relative change at which it ends: nearly singular kernels round smaller ones
 LOG_AMPLITUDE_LIMITS = (-3.0, 4.0)
 MAX_ERROR = 8.0  # standard deviations beyond which a sample is an outlier
 MAX_OUTLIERS = 0.02  # largest share that may be left out; more of them are a part of the function
@@ -147,7 +146,7 @@ def likeliest_hyperparameters(
             jac=True,
             method="L-BFGS-B",
             bounds=bounds,
-            options={"maxiter": MAX_ITERATIONS // (1 if initial is None else 3), "ftol": SETTLED},
+            options={"maxiter": MAX_ITERATIONS // (1 if initial is None else 3)},
         )
         for start in starts
     ]
