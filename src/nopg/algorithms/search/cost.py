@@ -122,11 +122,12 @@ def cost_of_search(
     units = n_curved * 130.0 + 13 * products / 21e6
     units += left * (0.4 * n_ascents + 0.0002 * refined)
     units += n_curved * 300.0 if is_noisy and data.episodes is not None else 0.0
-    ascending = 80.0 + 0.13 * rows + len(ASCENTS) * n_updates * 0.0012 * rows
-    units += 0.1 * n_anchors + 0.04 * again + (500.0 if sparse else left * ascending)
+    units += 0.1 * n_anchors + 0.04 * again + (500.0 if sparse else left * (80.0 + 0.13 * rows))
     taught = 1.1 * MAX_STEPS * BATCH if sparse else 0.0  # rows, of lessons
     cores, plain = torch.get_num_threads(), _seconds(lambda: sum(range(N_ROUGH))) / N_ROUGH
-    seconds = units * unit + steps * step + taught * row + PER_ROW * n * plain
+    n_plain = PER_ROW * n  # additions of Python: no other part is much faster on wider registers
+    n_plain += 0 if sparse else left * len(ASCENTS) * n_updates * (90_000 + 175 * rows)
+    seconds = units * unit + steps * step + taught * row + n_plain * plain
     seconds /= 1.0 + SHARED * min(cores - 1, 2)
     numbers = 4 * cores * N_INDUCING * min(n, N_ROWS) + 4 * n_curved * N_INDUCING**2
     at_once = max(n_anchors, again / N_ROUNDS) / (n_anchors + again)  # one plan after the other
