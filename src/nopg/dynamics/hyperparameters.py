@@ -177,10 +177,8 @@ def negative_log_posterior(
     if library is None:
         value, gradient = likelihood(p, x, y)
     else:  # dozens of small calls take longer, and others wait for them
-        found = np.empty(1 + len(p))
-        if library.nopg_likelihood(
-            packed(*x.shape, JITTER, x.contiguous(), y.contiguous(), p, found)
-        ):
+        x, y, found = x.double().contiguous(), y.double().contiguous(), np.empty(1 + len(p))
+        if library.nopg_likelihood(packed(*x.shape, JITTER, x, y, p, found)):
             raise MemoryError
         value, gradient = float(found[0]), found[1:]
     if not math.isfinite(value):

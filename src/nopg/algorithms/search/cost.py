@@ -1,8 +1,8 @@
 """How long `nopg.learn` takes and how much memory, known before it begins.
 
-What a search does is counted in likelihoods and in steps of rollouts, and one of each is timed,
-here and now. A rough model of a few rows tells how many kernels there are and whether the system is
-noisy. The factors of the counts were measured once.
+What a search does is counted in likelihoods, in steps of rollouts and in additions of Python, and
+some of each are timed, here and now. A rough model of a few rows tells how many kernels there are
+and whether the system is noisy. The factors of the counts were measured once.
 """
 
 import time

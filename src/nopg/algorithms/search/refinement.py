@@ -261,7 +261,7 @@ def _uncertainties(model: TransitionModel, rollout: ModelRollout, n: int, gamma:
     """Discounted mean uncertainty along the rollouts of each of n policies, (n,)."""
     n_steps = min(len(rollout.states), discount_horizon(gamma))
     n_starts = rollout.states.shape[1] // n
-    # Some of every path, each at other times.
+    # Spread over times and, at each of these, over other paths.
     some = np.linspace(0, n_steps * n_starts - 1, N_UNCERTAINTIES).astype(int)
     times, paths = np.divmod(np.unique(some), n_starts)
     each = times[:, None], paths[:, None] + n_starts * np.arange(n)
