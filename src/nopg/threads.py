@@ -4,6 +4,7 @@ Sums that are split among threads round differently with their number. So every 
 on one thread; as many at a time as torch may use threads.
 """
 
+import ctypes
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -69,6 +70,15 @@ def beside(function: Callable[[], object]) -> Iterator[None]:
 def n_workers() -> int:
     """Pieces of work that run at a time here: inside of a piece its share of the cores."""
     return _count.get()
+
+
+def threads_for(most: int) -> ctypes.c_int64:
+    """Threads for compiled code whose work is worth so many at most.
+
+    Those of torch, or a piece's share of them.
+    """
+    here = torch.get_num_threads() if _pool.get() is None else n_workers()
+    return ctypes.c_int64(min(most, here))
 
 
 def parallel_map(function: Callable[[In], Out], items: Iterable[In]) -> list[Out]:

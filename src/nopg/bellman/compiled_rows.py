@@ -4,7 +4,6 @@ Each function does for all blocks, one block, or one matrix, what a dozen calls 
 `nadaraya_watson.py` and `newton.py`: the same to rounding.
 """
 
-import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from nopg.bellman.newton import Features
 from nopg.compiled import compiled_for, packed
 from nopg.kernels.neighbours import Block
 from nopg.linalg.operators import SparseRows
+from nopg.threads import threads_for
 
 FEW = 5_000  # entries that are worth a thread of their own
 Listing = tuple[Tensor, list[Tensor]]  # blocks of rows as C takes them, and what these point to
@@ -96,5 +96,4 @@ def _run(
 ) -> None:
     """Call it with a structure of these fields; so many entries say how many threads."""
     kept = [None if x is None else x.contiguous() for x in given]
-    n_threads = min(torch.get_num_threads(), 1 + n_entries // FEW)
-    function(packed(*sizes, *kept, *found), ctypes.c_int64(n_threads))
+    function(packed(*sizes, *kept, *found), threads_for(1 + n_entries // FEW))

@@ -1,8 +1,6 @@
 """Rollouts in compiled code, `rollout.c`; without a compiler NumPy does the same."""
 
-import ctypes
 import functools
-import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -11,7 +9,7 @@ import numpy as np
 from nopg.compiled import compiled, packed
 from nopg.dynamics.hyperparameters import Angle, with_angles
 from nopg.policies.arrays import Array, ArrayPolicies
-from nopg.threads import n_workers, parallel_map
+from nopg.threads import threads_for
 
 LANES = 8  # kernels that are evaluated at once; arrays are multiples of it
 FEW = 200  # steps of paths that are worth a thread of their own
@@ -102,8 +100,8 @@ class CompiledModel:
         arrays += [np.empty((n_steps, n)) for _ in range(4)]
         arrays[0][0] = starts
         draws = None if draws is None else np.ascontiguousarray(draws)
-        given = [_pointer(draws), _pointer(running), *(_pointer(array) for array in arrays)]
-        _in_parts(library.nopg_rollout, (self.struct, policies), n, (n_steps, *given))
+        given = packed(n, n_steps, draws, running, *arrays)
+        _in_parts(library.nopg_rollout, given, n, n_steps, self.struct, policies)
         del kept  # alive until here
         return tuple(arrays)
 
@@ -127,8 +125,18 @@ class CompiledModel:
             None if x is None else np.ascontiguousarray(x)
             for x in (credit, by_state, draws, *steps, found)
         ]
-        rest = (n_steps, gamma, worst, *map(_pointer, arrays))
-        _in_parts(compiled_library().nopg_backward, (self.struct,), n, rest)
+        given = packed(n, n_steps, float(gamma), float(worst), *arrays)
+        _in_parts(compiled_library().nopg_backward, given, n, n_steps, self.struct)
+        return found
+
+    def slopes(self, states: Array, actions: Array) -> Array:
+        """Of all targets by states, actions and their angles, (B, q, d_z)."""
+        n, sizes = len(states), self._fields
+        self._require(states, (n, self.d_s))
+        self._require(actions, (n, self.d_a))
+        found = np.empty((n, sizes["q"], sizes["d_z"]))
+        arrays = [*map(np.ascontiguousarray, (states, actions)), found]
+        _in_parts(compiled_library().nopg_slopes, packed(n, *arrays), n, 1, self.struct)
         return found
 
     @staticmethod
@@ -138,27 +146,16 @@ class CompiledModel:
             raise ValueError(f"{array.shape} is not {shape}")
 
 
-def _pointer(array: Array | None) -> Any:
-    return None if array is None else array.ctypes.data
-
-
-def _in_parts(function: Any, first: tuple[Any, ...], n: int, rest: Any) -> None:
-    """Call it for parts of n paths, side by side."""
-    n_parts = max(1, min(n_workers(), n, n * rest[0] // FEW))  # of so many steps
-    parts = list(itertools.pairwise(np.linspace(0, n, n_parts + 1).astype(int).tolist()))
-    if any(parallel_map(lambda part: function(*first, *part, n, *rest), parts)):
+def _in_parts(function: Any, given: bytes, n: int, n_steps: int, *models: bytes) -> None:
+    """Call it for n paths of so many steps, in parts side by side."""
+    if function(given, threads_for(min(n, 1 + n * n_steps // FEW)), *models):
         raise MemoryError
 
 
 @functools.cache
 def compiled_library() -> Any:
     """The compiled loop, or None where it cannot be had."""
-    library = compiled("nopg.dynamics", "rollout.c", False)
-    if library is not None:
-        where, sizes, numbers = ctypes.c_void_p, [ctypes.c_int64] * 4, [ctypes.c_double]
-        library.nopg_rollout.argtypes = [where] * 2 + sizes + [where] * 10
-        library.nopg_backward.argtypes = [where] + sizes + 2 * numbers + [where] * 12
-    return library
+    return compiled("nopg.dynamics", "rollout.c", False)
 
 
 def process_fields(process: ProcessArrays) -> dict[str, Any]:

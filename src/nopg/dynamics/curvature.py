@@ -31,7 +31,12 @@ class Derivatives(NamedTuple):
 
 
 def derivatives(
-    model: TransitionModel, states: Array, actions: Array, *, are_paths: bool = False
+    model: TransitionModel,
+    states: Array,
+    actions: Array,
+    *,
+    are_paths: bool = False,
+    is_exact: bool = False,  # in double precision
 ) -> Derivatives:
     """At states and actions (T, B, ...), some at a time.
 
@@ -49,7 +54,7 @@ def derivatives(
     def part(first: int) -> tuple[Tensor, ...]:
         s, a, *fields = (x[first : first + BATCH] for x in flat)
         step = PredictedStep(*fields)
-        found = model.jacobians(s, a, step)
+        found = model.jacobians(s, a, step, is_exact=is_exact)
         moving = found.next_states @ found.reached
         earning = found.rewards + (found.final_rewards[:, None] @ moving)[:, 0]
         ending = (found.terminated[:, None] @ moving)[:, 0]
@@ -87,7 +92,7 @@ def second_derivatives(model: TransitionModel, states: Array, actions: Array) ->
     sizes = DIFFERENCE * model.process.spread.numpy()[: every.shape[1]]
     steps = np.concatenate([np.diag(sizes), -np.diag(sizes)])  # (2 d, d)
     moved = every + steps[:, None]  # (2 d, B, d)
-    found = derivatives(model, moved[..., :d_s], moved[..., d_s:])
+    found = derivatives(model, moved[..., :d_s], moved[..., d_s:], is_exact=True)
 
     def differences(slopes: Array) -> Array:
         above, below = np.split(slopes, 2)
@@ -137,13 +142,15 @@ def _kernel_curvature(process: GaussianProcess, inputs: Tensor) -> Tensor:
     where = torch.nonzero(process.curved == last)[:, 0].tolist()
     if not where:  # a linear function
         return inputs.new_zeros(len(inputs), d, d)
-    weights, scales = process.weights[where[0]], process.inverse_scales[where[0]]
-    used = weights != 0.0
-    x = process.standardised(inputs)
-    z = (x[:, None] - process.inducing[used]) * scales  # (m, k, d)
-    shares = weights[used] * torch.exp(-0.5 * z.square().sum(dim=2))
-    found = torch.einsum("mk,mki,mkj->mij", shares, z, z)
-    found -= shares.sum(dim=1)[:, None, None] * torch.eye(d).to(x)
+    z, scales = process.standardised(inputs), process.inverse_scales[where[0]]
+    x, weighted = z * scales, process.weighted(where[0], z)
+    points = process.inducing[: weighted.shape[1]] * scales  # (k, d)
+    # Multiplied out, so that products of points are made once: the first is most of the work.
+    squares = (points[:, :, None] * points[:, None]).view(len(points), -1)
+    across = (weighted @ points)[:, :, None] * x[:, None]
+    total = weighted.sum(dim=1)[:, None, None]
+    found = (weighted @ squares).view(-1, d, d) - across - across.mT
+    found += total * (x[:, :, None] * x[:, None] - torch.eye(d).to(x))
     unit = scales / process.spread
     return found * unit[:, None] * unit
 
@@ -166,6 +173,7 @@ def _downwards(curvature: Tensor) -> Tensor:
     """The nearest matrices that bend nowhere upwards: a maximum of them is one."""
     # A known reward may be undefined where nobody has been.
     curvature = torch.nan_to_num(0.5 * (curvature + curvature.mT), posinf=0.0, neginf=0.0)
-    values, vectors = torch.linalg.eigh(curvature)
-    found: Tensor = (vectors * values.clamp_max(0.0)[:, None]) @ vectors.mT
-    return found
+    bends = torch.linalg.cholesky_ex(-curvature)[1] > 0  # the others are as they should be
+    values, vectors = torch.linalg.eigh(curvature[bends])
+    curvature[bends] = (vectors * values.clamp_max(0.0)[:, None]) @ vectors.mT
+    return curvature

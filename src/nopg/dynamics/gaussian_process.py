@@ -5,7 +5,7 @@ samples the kernel is projected on a subset spread over the data (the projected 
 approximation), so that a prediction costs the same at any n.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -193,13 +193,14 @@ class GaussianProcess:
         """The mean of each target, (m, q)."""
         z = self.standardised(inputs)
         mean = torch.addmm(self.linear[0], z, self.linear[1:])
-        for i, weighted in self._weighted(z):
+        for i in range(len(self.weights)):
+            weighted = self.weighted(i, z)
             mean = mean.index_add(1, self.curved[i : i + 1], weighted.sum(dim=1, keepdim=True))
         return mean
 
-    def jacobian(self, inputs: Tensor) -> Tensor:
+    def jacobian(self, inputs: Tensor, slopes: Tensor | None = None) -> Tensor:
         """d predict / d inputs, of those that are given alone, (m, q, d)."""
-        found, d = self.slopes(inputs), inputs.shape[1]
+        found, d = self.slopes(inputs) if slopes is None else slopes, inputs.shape[1]
         if not self.angles:
             return found
         return found[..., :d] + found[..., d:] @ angle_slopes(inputs, self.angles)
@@ -209,7 +210,8 @@ class GaussianProcess:
         # The kernel of u has the derivative k(z, u) (u - z) / scale^2.
         z = self.standardised(inputs)
         smooth = z.new_empty(len(z), *self.inverse_scales.shape)
-        for i, weighted in self._weighted(z):
+        for i in range(len(self.weights)):
+            weighted = self.weighted(i, z)
             drawn = weighted @ self.inducing[: weighted.shape[1]]
             smooth[:, i] = drawn - weighted.sum(dim=1)[:, None] * z
         smooth = smooth * self.inverse_scales.square()
@@ -292,13 +294,12 @@ class GaussianProcess:
         pairs = zip(linear, weights, strict=True)
         return [replace(self, linear=mean, weights=own) for mean, own in pairs]
 
-    def _weighted(self, z: Tensor) -> Iterator[tuple[int, Tensor]]:
-        """Every curved target, and its kernels times their weights, (m, used)."""
-        features, m = torch.cat([z.square(), z], dim=1), len(self.inducing)
-        for i, weights in enumerate(self.weights):
-            used = self.n_kernels(i)
-            exponent = self.exponent[:, i * m : i * m + used]
-            yield i, torch.addmm(exponent[-1], features, exponent[:-1]).exp_() * weights[:used]
+    def weighted(self, i: int, z: Tensor) -> Tensor:
+        """Kernels of the i-th curved target at inputs in deviations, times weights, (m, used)."""
+        first, used = i * len(self.inducing), self.n_kernels(i)
+        exponent = self.exponent[:, first : first + used]
+        features = torch.cat([z.square(), z], dim=1)
+        return torch.addmm(exponent[-1], features, exponent[:-1]).exp_() * self.weights[i, :used]
 
     def _kernel(self, z: Tensor) -> Tensor:
         """exp(-1/2 |(z - u) / scale|^2) of every curved target, (m, c, i)."""

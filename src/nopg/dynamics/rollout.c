@@ -8,6 +8,7 @@
  * by `plus_product` alone, since compilers may round one loop otherwise than another.
  */
 #include "act.h"
+#include "parts.h"
 #if defined(__aarch64__)
 #include <arm_neon.h>
 #elif defined(__AVX512F__) || defined(__FMA__)
@@ -864,18 +865,52 @@ static void feed_back(const Model *m, const Policies *a, int64_t row, const doub
   }
 }
 
-/* Steps of the paths from `first` to `last` of n_paths. Arrays are (n_steps, n_paths, ...);
- * states[0] is given. If the probability that each is `running` is given as well, which is kept up
- * to date, a path that is GONE stays where it is and earns nothing. Returns 0, or 1 where there is
- * no memory. */
-int nopg_rollout(const Model *m, const Policies *a, int64_t first, int64_t last, int64_t n_paths,
-                 int64_t n_steps, const double *draws, double *running, double *states,
-                 double *actions, double *reached, double *following, double *rewards,
-                 double *terminated, double *left, double *continuing) {
+/* What parts of one piece of work are of. */
+typedef struct {
+  const Model *model;
+  const Policies *policies;
+  const void *given;   /* what else they take */
+  atomic_int is_short; /* of memory */
+} Job;
+
+static double *room(Job *job, int64_t size) {
+  double *memory = calloc(size, sizeof(double));
+  if (!memory) atomic_store(&job->is_short, 1);
+  return memory;
+}
+
+/* Not 0 where there is no memory. */
+static int share_out(Work work, const Model *m, const Policies *a, const void *given,
+                     int64_t count, int64_t n_parts) {
+  Job job = {m, a, given, 0};
+  in_parts(work, &job, count, n_parts);
+  return job.is_short;
+}
+
+/* Steps of n_paths paths; arrays are (n_steps, n_paths, ...), states[0] is given. If the
+ * probability that each is `running` is given as well, which is kept up to date, a path that is
+ * GONE stays where it is and earns nothing. */
+typedef struct {
+  int64_t n_paths, n_steps;
+  const double *draws;
+  double *running, *states, *actions, *reached, *following, *rewards, *terminated, *left;
+  double *continuing;
+} Rollout;
+
+/* Those of the paths from `first` to `last`. */
+static void roll_out(const void *job, int64_t first, int64_t last) {
+  const Rollout *r = ((const Job *)job)->given;
+  const Model *m = ((const Job *)job)->model;
+  const Policies *a = ((const Job *)job)->policies;
+  int64_t n_paths = r->n_paths, n_steps = r->n_steps;
+  const double *draws = r->draws;
+  double *running = r->running, *states = r->states, *actions = r->actions;
+  double *reached = r->reached, *following = r->following, *rewards = r->rewards;
+  double *terminated = r->terminated, *left = r->left, *continuing = r->continuing;
   int64_t width = m->d_z + m->q + 4 * LANES, own = widest(&a->net);
   width = own > width ? own : width;
-  double *memory = calloc((4 * IN_STEP + 2) * width + m->n_points, sizeof(double));
-  if (!memory) return 1;
+  double *memory = room((Job *)job, (4 * IN_STEP + 2) * width + m->n_points);
+  if (!memory) return;
   double *inputs = memory, *outs = inputs + IN_STEP * width, *z = outs + IN_STEP * width;
   double *scaled = z + IN_STEP * width, *one = scaled + IN_STEP * width;
   double *two = one + width, *scores = two + width;
@@ -961,7 +996,10 @@ int nopg_rollout(const Model *m, const Policies *a, int64_t first, int64_t last,
     }
   }
   free(memory);
-  return 0;
+}
+
+int nopg_rollout(const Rollout *r, int64_t n_parts, const Model *m, const Policies *a) {
+  return share_out(roll_out, m, a, r, r->n_paths, n_parts);
 }
 
 /* Sums of weighted kernels, and of these times each column of their points, (d, TOGETHER). */
@@ -1067,6 +1105,56 @@ static void predict_backward(const Model *m, int64_t count, int64_t width, const
     }
 }
 
+/* d predict / d (state, action, angles) of the mean, (n, q, d_z). */
+typedef struct {
+  int64_t n;
+  const double *states, *actions;
+  double *slopes;
+} Slopes;
+
+/* Those of rows from `first` to `last`. */
+static void slope(const void *job, int64_t first, int64_t last) {
+  const Slopes *all = ((const Job *)job)->given;
+  const Model *m = ((const Job *)job)->model;
+  const double *states = all->states, *actions = all->actions;
+  int64_t d = m->d_z, q = m->q, most = 0;
+  for (int64_t c = 0; c < m->n_curved; c++) most = m->count[c] > most ? m->count[c] : most;
+  double *memory = room((Job *)job, (3 * IN_STEP + EVERY) * d + most * TOGETHER);
+  if (!memory) return;
+  double *inputs = memory, *z = inputs + IN_STEP * d, *scaled = z + IN_STEP * d;
+  double *kept = scaled + IN_STEP * d, moments[(d + EVERY) * TOGETHER];
+  for (; first < last; first += IN_STEP) {
+    int64_t count = last - first < IN_STEP ? last - first : IN_STEP, done = 0;
+    double *found = all->slopes + first * q * d;
+    for (int64_t k = 0; k < count; k++) {
+      fill(m, states + (first + k) * m->d_s, actions + (first + k) * m->d_a, inputs + k * d);
+      for (int64_t j = 0; j < q; j++)
+        for (int64_t i = 0; i < d; i++)
+          found[(k * q + j) * d + i] = m->linear[(1 + i) * q + j] * m->factor[i];
+    }
+    standardise(m, filled(count), d, inputs, z);
+    for (int64_t c = 0; c < m->n_curved; done += m->count[c++])
+      for (int64_t some = 0; some < count; some += TOGETHER) {
+        const double *at = z + some * d, *by_scale = m->inverse_scales + c * d;
+        double whole[TOGETHER];
+        moments_at(m, c, done, count - some, at, scaled, kept, whole, moments);
+        for (int64_t k = 0; k < TOGETHER && some + k < count; k++) {
+          double *of_target = found + ((some + k) * q + m->target[c]) * d;
+          for (int64_t i = 0; i < d; i++) {
+            double there = at[i * TOGETHER + k] * by_scale[i];
+            double moment = moments[i * TOGETHER + k] - whole[k] * there;
+            of_target[i] += moment * by_scale[i] * m->factor[i];
+          }
+        }
+      }
+  }
+  free(memory);
+}
+
+int nopg_slopes(const Slopes *all, int64_t n_parts, const Model *m) {
+  return share_out(slope, m, NULL, all, all->n, n_parts);
+}
+
 static void disturb_backward(const Model *m, const double *input, const double *draws,
                              const double *g, double *slope) {
   int64_t d = m->d, p = m->d_p;
@@ -1130,19 +1218,31 @@ static void terminate_backward(const Model *m, const double *state, double *scor
   }
 }
 
-/* dU_t / da_t along the paths from `first` to `last`: see `rollout_gradients`. Arrays
- * are those of `nopg_rollout`; by_state (n_steps, n_paths, d_a, d_s) is dpi / ds. */
-int nopg_backward(const Model *m, int64_t first, int64_t last, int64_t n_paths,
-                  int64_t n_steps, double gamma, double worst, const double *credit,
-                  const double *by_state, const double *draws, const double *states,
-                  const double *actions, const double *reached, const double *following,
-                  const double *rewards, const double *terminated, const double *left,
-                  const double *continuing, double *gradients) {
+/* dU_t / da_t along paths: see `rollout_gradients`. Arrays are those of a Rollout; by_state
+ * (n_steps, n_paths, d_a, d_s) is dpi / ds. */
+typedef struct {
+  int64_t n_paths, n_steps;
+  double gamma, worst;
+  const double *credit, *by_state, *draws, *states, *actions, *reached, *following, *rewards;
+  const double *terminated, *left, *continuing;
+  double *gradients;
+} Backward;
+
+/* Those of the paths from `first` to `last`. */
+static void go_back(const void *job, int64_t first, int64_t last) {
+  const Backward *all = ((const Job *)job)->given;
+  const Model *m = ((const Job *)job)->model;
+  int64_t n_paths = all->n_paths, n_steps = all->n_steps;
+  double gamma = all->gamma, worst = all->worst, *gradients = all->gradients;
+  const double *credit = all->credit, *by_state = all->by_state, *draws = all->draws;
+  const double *states = all->states, *actions = all->actions, *reached = all->reached;
+  const double *following = all->following, *rewards = all->rewards;
+  const double *terminated = all->terminated, *left = all->left, *continuing = all->continuing;
   int64_t d_s = m->d_s, d_a = m->d_a, width = m->d_z + m->q + m->d_s, most = 0;
   for (int64_t c = 0; c < m->n_curved; c++) most = m->count[c] > most ? m->count[c] : most;
   int64_t size = (8 * IN_STEP + 3) * width + m->n_points + most * TOGETHER;
-  double *memory = calloc(size, sizeof(double));
-  if (!memory) return 1;
+  double *memory = room((Job *)job, size);
+  if (!memory) return;
   double *inputs = memory, *gs = inputs + IN_STEP * width, *slopes = gs + IN_STEP * width;
   double *z = slopes + IN_STEP * width, *scaled = z + IN_STEP * width;
   double *adjoints = scaled + IN_STEP * width, *after = adjoints + IN_STEP * width;
@@ -1225,5 +1325,8 @@ int nopg_backward(const Model *m, int64_t first, int64_t last, int64_t n_paths,
     }
   }
   free(memory);
-  return 0;
+}
+
+int nopg_backward(const Backward *all, int64_t n_parts, const Model *m) {
+  return share_out(go_back, m, NULL, all, all->n_paths, n_parts);
 }

@@ -16,7 +16,6 @@ from nopg.dynamics.transition_model import ArrayTransitionModel, PredictedStep, 
 from nopg.policies.arrays import Actor, Array, ArrayPolicies
 from nopg.policies.build import PerceptronPass
 from nopg.policies.families import Policy
-from nopg.threads import parallel_map
 
 PullBack = Callable[[Array], tuple[Tensor, ...]]  # slopes by actions to slopes by the parameters
 AT_REST = 1e-4  # share of the typical step below which a state is at rest
@@ -225,9 +224,9 @@ def rollout_gradients(
     rollout = model_rollout(model, ArrayPolicies(policies), every, gamma, horizon, draws=gusts)
     n_steps, _, d_s = rollout.states.shape
     shares = rollout.states.reshape(n_steps, len(policies), -1, d_s)
-    acted = parallel_map(
-        lambda k: _policy_slopes(policies[k], shares[:, k].reshape(-1, d_s)), range(len(policies))
-    )
+    acted = [
+        _policy_slopes(policy, shares[:, k].reshape(-1, d_s)) for k, policy in enumerate(policies)
+    ]
     by_state = [each.reshape(n_steps, len(starts), -1, d_s) for each, _ in acted]
     credit = np.repeat(credits or [1.0] * len(policies), len(starts))[:, None]
     gradients = _action_gradients(model, rollout, np.hstack(by_state), gamma, gusts, credit)
@@ -241,9 +240,7 @@ def rollout_gradients(
         gradients *= np.minimum(1.0, usual / np.maximum(sizes, 1e-300)).reshape(-1, 1)
     gradients = gradients.reshape(n_steps, len(policies), len(starts), -1)
     d_a = gradients.shape[-1]
-    return parallel_map(
-        lambda k: acted[k][1](gradients[:, k].reshape(-1, d_a)), range(len(policies))
-    )
+    return [pull(gradients[:, k].reshape(-1, d_a)) for k, (_, pull) in enumerate(acted)]
 
 
 def tail_weights(returns: Array, worst_share: float) -> Array:

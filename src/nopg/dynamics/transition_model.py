@@ -205,10 +205,15 @@ class TransitionModel:
         actions: Tensor,
         step: PredictedStep[Tensor],
         draws: Tensor | None = None,
+        *,
+        is_exact: bool = False,  # in double precision, to be differentiated once more
     ) -> StepJacobians:
         """Derivatives of `step(states, actions, draws)`, which gave `step`."""
-        inputs = torch.cat([states, actions], dim=1)
-        process = self.process.jacobian(inputs)
+        inputs, made = torch.cat([states, actions], dim=1), self.arrays.compiled
+        slopes = None
+        if made is not None and not is_exact:
+            slopes = torch.from_numpy(made.slopes(states.numpy(), actions.numpy()))
+        process = self.process.jacobian(inputs, slopes)
         d_s = process.shape[1] - 1  # of the present
         reached = process[:, :d_s].clone()
         if self.stiction is not None:

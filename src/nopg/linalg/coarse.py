@@ -23,6 +23,7 @@ from torch import Tensor
 from nopg.compiled import compiled_for, packed
 from nopg.linalg.krylov import Attempt
 from nopg.linalg.operators import AveragedRows, DenseRows, LinearOperator, SparseRows
+from nopg.threads import threads_for
 
 PRECISION = torch.float32  # of M: it need not be exact, and is read often
 MOST_CELLS, WORTH = 512, 24  # and products with P that an inverse may cost
@@ -113,10 +114,9 @@ class CompiledSystem:
     def correction(self, cells: CoarseCells) -> CoarseCorrection | None:
         """The coarse inverse over these cells; None if P was no number somewhere."""
         count = len(cells.sizes)
-        n_threads = min(torch.get_num_threads(), 1 + count // ROWS_EACH)
         core = torch.empty((count, count), dtype=PRECISION)
         where, make = ctypes.c_void_p(core.data_ptr()), self._library.nopg_coarse_core
-        is_finite = make(self._with(cells), where, ctypes.c_int64(n_threads))
+        is_finite = make(self._with(cells), where, threads_for(1 + count // ROWS_EACH))
         return CoarseCorrection(cells, core) if is_finite else None
 
     def attempts(
@@ -128,7 +128,6 @@ class CompiledSystem:
         correction: CoarseCorrection,
     ) -> list[Attempt]:
         """Both solves, by GMRES."""
-        n_threads = min(torch.get_num_threads(), 2 + 2 * (self._n_entries // FEW))
         solves, tensors, outcomes = [], [], torch.zeros((2, 3), dtype=torch.float64)
         for is_transposed, (b, start) in enumerate(zip(rhs, starts, strict=True)):
             assert b.shape == start.shape == self._fields[:1]  # C reads on beyond
@@ -139,7 +138,8 @@ class CompiledSystem:
         core = correction.core.contiguous()  # kept while C reads it
         given, spare = (self._with(correction.cells, core), *solves), correction.cells.spare
         solve_pair = self._library.nopg_solve_pair
-        solve_pair.restype, many = ctypes.c_int64, ctypes.c_int64(n_threads)
+        solve_pair.restype = ctypes.c_int64
+        many = threads_for(2 + 2 * (self._n_entries // FEW))
         room, size = torch.empty(0), solve_pair(*given, None, many)
         with suppress(IndexError):  # another thread may have it
             room = spare.pop()

@@ -1,6 +1,5 @@
 """Policies from plain numbers and text, and their perceptrons there and back."""
 
-import ctypes
 import itertools
 import math
 from collections.abc import Sequence
@@ -22,6 +21,7 @@ from nopg.policies.families import (
     Squash,
     Standardise,
 )
+from nopg.threads import threads_for
 
 KINDS = ("deterministic", "stochastic", "discrete")
 FEW = 200_000  # multiplications that are worth a thread of their own
@@ -206,7 +206,7 @@ class PerceptronPass:
         return found
 
     def _run(self, pairs: tuple[Tensor | None, ...], found: list[Tensor]) -> None:
-        n_threads = min(torch.get_num_threads(), 1 + self.given[0] * self.given[4] // FEW)
         fields = packed(*self.given, *pairs, *self.parameters, *found)
-        if self.library.nopg_perceptron(fields, ctypes.c_int64(n_threads)):
+        many = threads_for(1 + self.given[0] * self.given[4] // FEW)
+        if self.library.nopg_perceptron(fields, many):
             raise MemoryError("There is no memory for what the policy says.")

@@ -31,7 +31,6 @@ from nopg.algorithms.search.trajectories import (
 from nopg.data.dataset import Dataset
 from nopg.discount import discount_horizon
 from nopg.dynamics.bounds import StateBounds
-from nopg.dynamics.curvature import derivatives
 from nopg.dynamics.ensemble import model_columns
 from nopg.dynamics.posterior import drawn_models
 from nopg.dynamics.replays import consecutive
@@ -52,9 +51,9 @@ there, and iterations at each."""
 N_WAYS = 4  # paths that are taught at most, if students earn less than was hoped
 N_ITERATIONS = 10  # iterations from everything there is, and as many from the best of it
 SEEN = 0.1  # weight gamma^T at which paths end
-N_BEST, N_SOLVING, RESTING = 200, 30, 0.05
-"""Logged states of the highest rewards from which one to rest at is looked for, steps
-of the solver, and the most it may move there, in typical steps."""
+N_BEST, N_SOLVING, SOLVED, RESTING = 200, 30, 1e-6, 0.05
+"""Logged states of the highest rewards from which one to rest at is looked for, steps of the
+solver, the least that counts, in deviations, and the most it may move there, in typical steps."""
 AUTHORITY = 0.8  # share of the actions' range that a path uses; the rest is left to its feedback
 PENALTIES, N_PENALISED, APART = np.geomspace(0.03, 10.0, 6), 15, 2.0
 """What a path pays for where it passes a break of the law, first and last, as shares of
@@ -177,14 +176,19 @@ def rest_controller(task: Task, data: Dataset, actions: Array, horizon: int) -> 
     d_s, typical = logged.shape[1], model.bounds.typical_step.numpy()
     every = np.concatenate([logged, actions], axis=1)
     low, high, unit = every.min(axis=0), every.max(axis=0), every.std(axis=0) + 1e-12
-    points = every[order]
+    points, moving = every[order], np.arange(len(order))
     for _ in range(N_SOLVING):
-        found = derivatives(model, points[None, :, :d_s], points[None, :, d_s:])
-        missed = (found.outcomes.next_states[0] - points[:, :d_s]) / typical
-        slopes = (found.moving[0] - np.eye(d_s, every.shape[1])) / typical[:, None]
+        x, u = (torch.from_numpy(part) for part in np.split(points[moving], [d_s], axis=1))
+        step = model.step(x, u)
+        by = model.jacobians(x, u, step)
+        missed = (step.next_states - x).numpy() / typical
+        slopes = (by.next_states @ by.reached).numpy() - np.eye(d_s, every.shape[1])
         # The least change, in deviations: what need not change stays.
-        change = -np.einsum("bij,bj->bi", np.linalg.pinv(slopes * unit, rcond=1e-3), missed)
-        points = np.clip(points + np.clip(change, -1.0, 1.0) * unit, low, high)
+        inverse = np.linalg.pinv(slopes / typical[:, None] * unit, rcond=1e-3)
+        change = np.clip(-np.einsum("bij,bj->bi", inverse, missed), -1.0, 1.0)
+        before = points[moving]
+        points[moving] = np.clip(before + change * unit, low, high)
+        moving = moving[(np.abs(points[moving] - before) > SOLVED * unit).any(axis=1)]
     after = model.arrays.step(points[:, :d_s], points[:, d_s:])
     moved = np.abs((after.next_states - points[:, :d_s]) / typical).max(axis=1)
     is_resting = (moved < RESTING) & (after.out_of_support < RESTING)
