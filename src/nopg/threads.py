@@ -73,10 +73,7 @@ def n_workers() -> int:
 
 
 def threads_for(most: int) -> ctypes.c_int64:
-    """Threads for compiled code whose work is worth so many at most.
-
-    Those of torch, or a piece's share of them.
-    """
+    """So many threads at most for compiled code, of those of torch or of a piece's share."""
     here = torch.get_num_threads() if _pool.get() is None else n_workers()
     return ctypes.c_int64(min(most, here))
 

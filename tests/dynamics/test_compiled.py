@@ -333,8 +333,34 @@ def test_single_precision_does_where_kernels_are_too_few(
     by_state, credit = np.zeros((1, 9, 1, 4)), np.ones(9)
     slopes = steps.compiled.action_gradients(made, by_state, 0.9, -9.0, credit, None)
     states, actions = torch.tensor(s[:9]), torch.tensor(a[:9])
-    by = model.jacobians(states, actions, model.step(states, actions))
+    by = model.jacobians(states, actions, model.step(states, actions), is_exact=True)
     assert slopes[0, :, 0] == pytest.approx(by.rewards[:, 4].numpy(), abs=1e-5)
+    rounded = torch.from_numpy(steps.compiled.slopes(s[:9], a[:9]))
+    away = (rounded - model.process.slopes(torch.cat([states, actions], dim=1))).abs()
+    # In deviations of the inputs, beside what is missed anyway.
+    assert 0.0 < (away * model.process.spread).max() < 0.1 * model.process.missed.max()
+
+
+def test_slopes_are_those_of_torch_on_any_number_of_threads(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, columns, _, states = case
+    s = np.concatenate([states, np.asarray(columns[0], dtype=np.float64)])[:41]
+    a = np.asarray(columns[1], dtype=np.float64).reshape(len(columns[1]), -1)[: len(s)]
+    steps = ArrayTransitionModel(model).compiled
+    assert steps is not None
+    alone = steps.slopes(s, a)
+    exact = model.process.slopes(torch.from_numpy(np.concatenate([s, a], axis=1))).numpy()
+    scale = np.abs(exact).max(axis=(0, 2), keepdims=True)
+    # Of a cell of a grid without noise large weights cancel.
+    assert (np.abs(alone - exact) <= 1e-6 * scale).all()
+    monkeypatch.setattr(compiled, "FEW", 2)
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        assert np.array_equal(steps.slopes(s, a), alone)
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_gusts_of_a_system_without_noise_change_nothing() -> None:

@@ -148,14 +148,12 @@ class CompiledModel:
 
 def _in_parts(function: Any, given: bytes, n: int, n_steps: int, *models: bytes) -> None:
     """Call it for n paths of so many steps, in parts side by side."""
-    if function(given, threads_for(min(n, 1 + n * n_steps // FEW)), *models):
+    if function(given, threads_for(min(n, max(1, n * n_steps // FEW))), *models):
         raise MemoryError
 
 
-@functools.cache
-def compiled_library() -> Any:
-    """The compiled loop, or None where it cannot be had."""
-    return compiled("nopg.dynamics", "rollout.c", False)
+# The compiled loop, or None where it cannot be had.
+compiled_library = functools.partial(compiled, "nopg.dynamics", "rollout.c", False)
 
 
 def process_fields(process: ProcessArrays) -> dict[str, Any]:

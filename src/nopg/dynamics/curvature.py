@@ -90,8 +90,7 @@ def second_derivatives(model: TransitionModel, states: Array, actions: Array) ->
     # falls with the square of the sine, by how the two move together.
     every, d_s = np.concatenate([states, actions], axis=1), states.shape[1]
     sizes = DIFFERENCE * model.process.spread.numpy()[: every.shape[1]]
-    steps = np.concatenate([np.diag(sizes), -np.diag(sizes)])  # (2 d, d)
-    moved = every + steps[:, None]  # (2 d, B, d)
+    moved = every + np.concatenate([np.diag(sizes), -np.diag(sizes)])[:, None]  # (2 d, B, d)
     found = derivatives(model, moved[..., :d_s], moved[..., d_s:], is_exact=True)
 
     def differences(slopes: Array) -> Array:

@@ -210,8 +210,7 @@ def likelihood(log_parameters: np.ndarray, x: Tensor, y: Tensor) -> tuple[float,
     gradient[:d] = (z * (weighted @ z)).sum(dim=0) - rows @ z.square()
     gradient[d] = -rows.sum()
     gradient[d + 1] = -noise * inner.diagonal().sum()
-    value = 0.5 * y @ a + lower.diagonal().log().sum()
-    return float(value), gradient.double().cpu().numpy()
+    return float(0.5 * y @ a + lower.diagonal().log().sum()), gradient.double().cpu().numpy()
 
 
 def leave_one_out_errors(x: Tensor, y: Tensor, found: Hyperparameters) -> Tensor:

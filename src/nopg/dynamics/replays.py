@@ -149,8 +149,7 @@ def consecutive(data: Dataset, rows: Mask) -> list[Rows]:
     """Runs of rows that follow each other, in time order; single rows at the least."""
     order, is_first = run_starts(data)
     places = np.nonzero(rows[order])[0]
-    is_cut = is_first[places[1:]] | (np.diff(places) > 1)
-    return np.split(order[places], np.nonzero(is_cut)[0] + 1)
+    return np.split(order[places], np.nonzero(is_first[places[1:]] | (np.diff(places) > 1))[0] + 1)
 
 
 def held_out_folds(data: Dataset, generator: np.random.Generator) -> tuple[str, list[Mask]]:

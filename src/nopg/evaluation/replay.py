@@ -189,8 +189,7 @@ def _replay(
 
 def _all_of(found: list[Predictions]) -> dict[str, Array]:
     """What all parts have after so long, (4, n, d) each, where any of them has some."""
-    labels = (*STEPS, THE_END)
-    every = {k: [one.horizons[k] for one in found if k in one.horizons] for k in labels}
+    every = {k: [one.horizons[k] for one in found if k in one.horizons] for k in (*STEPS, THE_END)}
     return {k: np.concatenate(parts, axis=1) for k, parts in every.items() if parts}
 
 

@@ -85,7 +85,6 @@ def _held_out_likelihood(column: FloatArray, h: float) -> float:
         for part in np.array_split(column[fold], math.ceil(len(fold) / rows)):
             exponents = -0.5 * ((part[:, None] - rest[None, :]) / h) ** 2
             peak = exponents.max(axis=1)
-            mass = np.exp(exponents - peak[:, None]).sum(axis=1)
-            total += float((peak + np.log(mass)).sum())
+            total += float((peak + np.log(np.exp(exponents - peak[:, None]).sum(axis=1))).sum())
         total -= len(fold) * math.log(h * len(rest) * math.sqrt(2.0 * math.pi))
     return total

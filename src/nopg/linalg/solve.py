@@ -96,8 +96,7 @@ def solve_pair(
             return found[0], found[1]
         chains = [{PRECONDITIONED: lambda *_, made=one: made, **CHAIN} for one in both]
     q = _iterate("q", system.apply, r, q0, config, chains[0])
-    mu = _iterate("mu", system.apply_transpose, eps0, mu0, config, chains[1])
-    return q, mu
+    return q, _iterate("mu", system.apply_transpose, eps0, mu0, config, chains[1])
 
 
 def solve_columns(product: MatVec, rhs: Tensor, start: Tensor, *, rtol: float) -> Tensor:

@@ -178,8 +178,7 @@ class PerceptronPass:
         count = widths[-1] // d_a
         rest = () if most is None or count > 1 else (most.expand(m, d_a),)
         outputs = (*states.new_empty((count, m, d_a)), *rest)
-        given = (*sizes, states.contiguous(), *ends)
-        found = cls(outputs, library, learned, given, count)
+        found = cls(outputs, library, learned, (*sizes, states.contiguous(), *ends), count)
         return found if only_slopes else found.again()
 
     @torch.no_grad()

@@ -18,7 +18,7 @@ import nopg
 from nopg import threads
 from nopg.algorithms.search import candidates as candidates_module
 from nopg.algorithms.search import learn as search_module
-from nopg.algorithms.search import refinement, selection
+from nopg.algorithms.search import refinement
 from nopg.algorithms.search.candidates import ASCENTS, N_ROUNDS, PLANS, REPLANS
 from nopg.algorithms.search.distillation import distil
 from nopg.algorithms.search.learn import learn
@@ -68,14 +68,12 @@ def try_only(
     ascents: tuple[CandidateMethod, ...] | None = None,
 ) -> None:
     for name, methods in (("PLANS", plans), ("ASCENTS", ascents)):
-        for module in (search_module, candidates_module):
-            if methods is not None:
-                patch.setattr(module, name, methods)
+        if methods is not None:
+            patch.setattr(candidates_module, name, methods)
 
 
 def keep(patch: pytest.MonkeyPatch, n_kept: int) -> None:
-    for module in (selection, refinement):
-        patch.setattr(module, "N_KEPT", n_kept)
+    patch.setattr(refinement, "N_KEPT", n_kept)
 
 
 def test_the_best_in_both_models_is_kept(few: pytest.MonkeyPatch) -> None:

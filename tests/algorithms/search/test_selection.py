@@ -15,7 +15,7 @@ import torch
 import nopg
 from nopg.algorithms.build import action_space_of, build_policy
 from nopg.algorithms.nopg.nopg import NOPG
-from nopg.algorithms.search import learn as search_module
+from nopg.algorithms.search import candidates as candidates_module
 from nopg.algorithms.search.candidates import FoundPolicy
 from nopg.algorithms.search.distillation import distil
 from nopg.algorithms.search.planning import DistillationTargets
@@ -166,8 +166,8 @@ def bad_search() -> Iterator[pytest.MonkeyPatch]:
         yield FoundPolicy(CandidateMethod(PLANNING), taught(data, -1.0))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search_module, "planned_candidates", away)
-        patch.setattr(search_module, "ascent_candidates", lambda *_: iter(()))
+        patch.setattr(candidates_module, "planned_candidates", away)
+        patch.setattr(candidates_module, "ascent_candidates", lambda *_: iter(()))
         yield patch
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from reproduction.tasks.crane import CRANES
 
 from nopg.data import Dataset
@@ -69,6 +70,17 @@ def test_a_delay_is_found_to_the_step(delay: int, process: float) -> None:
     # The push moves the velocity by 0.2 x 0.3 per deviation, noise by `process`.
     possible = 0.06**2 / (0.06**2 + process**2)
     assert 0.6 * possible < memory.explained < possible + 0.1
+
+
+def test_what_is_found_is_the_same_on_any_number_of_threads() -> None:
+    before, found = torch.get_num_threads(), []
+    try:
+        for count in (1, 3):
+            torch.set_num_threads(count)
+            found.append(find_memory(cart(2, process=0.05)))
+    finally:
+        torch.set_num_threads(before)
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("exploration", [0.0, 0.3])

@@ -91,12 +91,12 @@ def cost_of_search(
     n_anchors, rows = min(n, planning.N_ANCHORS), min(n, N_ASCENT_ROWS)
     n_tried = len(planning.actions_to_try(actions, np.random.default_rng(0)))
     near, seen = discount_horizon(gamma), discount_horizon(gamma, r.SEARCH_WEIGHT)
-    left = ENDING if model.termination is not None else 1.0
+    left, lasts = 1.0, ENDING if model.termination is not None else 1.0
     # Where the task begins where rewards are highest plans may leave no gain.
     some, high = starts[:N_LIKELY], model.reward_limits[1]
     first_step = model.arrays.follow(some, np.tile(actions.mean(axis=0), (1, len(some), 1)))
     if np.median(first_step.rewards) >= high - 0.01 * abs(high):
-        left = EASY
+        left = lasts = EASY
     # Steps of rollouts in each part.
     again = 0 if sparse else left * N_ROUNDS * planning.N_ANCHORS * (1 if is_noisy else 2)
     planned = (n_anchors + again) * n_tried * planning.MAX_REPEAT
@@ -113,16 +113,16 @@ def cost_of_search(
     refined = n_ascents * few * near
     n_checks = n_policies + n_ascents / (10 if is_noisy else 5)
     n_kernels = max(1, int(model.process.weights.count_nonzero()))
-    steps = planned + left * (2.6 * refined + 2 * n_checks * n_checked * seen + last)
-    steps += drawn * (1.0 + n_curved * N_FEATURES / n_kernels) + 12 * n
-    steps += 6_000 * discount_horizon(gamma, 0.1) if sparse else 0  # of trajectories
+    steps = planned + lasts * (2.6 * refined + 2 * n_checks * n_checked * seen + last)
+    steps += left**0.5 * drawn * (1.0 + n_curved * N_FEATURES / n_kernels) + 12 * n
+    steps += 10_000 * discount_horizon(gamma, 0.1) if sparse else 0  # of trajectories
     # Likelihoods that the fits take, refits of the verdict, ascents and distillation.
     widths = [model.process.n_inducing(j) for j in model.process.curved.tolist()]
     products = sum(m**2 for m in widths) * min(n, PER_KERNEL * N_INDUCING)
     units = n_curved * 130.0 + 13 * products / 21e6
     units += left * (0.4 * n_ascents + 0.0002 * refined)
     units += n_curved * 300.0 if is_noisy and data.episodes is not None else 0.0
-    units += 0.1 * n_anchors + 0.04 * again + (500.0 if sparse else left * (80.0 + 0.13 * rows))
+    units += 0.1 * n_anchors + 0.04 * again + (2_500.0 if sparse else left * (80.0 + 0.13 * rows))
     taught = 1.1 * MAX_STEPS * BATCH if sparse else 0.0  # rows, of lessons
     cores, plain = torch.get_num_threads(), _seconds(lambda: sum(range(N_ROUGH))) / N_ROUGH
     n_plain = PER_ROW * n  # additions of Python: no other part is much faster on wider registers

@@ -26,17 +26,7 @@ from tqdm.auto import tqdm
 
 from nopg.algorithms.build import action_space_of, as_dataset, build_policy
 from nopg.algorithms.nopg.nopg import NOPG
-from nopg.algorithms.search.candidates import (
-    ASCENTS,
-    N_ROUNDS,
-    PLANS,
-    FoundPolicy,
-    ascent_candidates,
-    cloned_candidate,
-    earlier_candidate,
-    planned_candidates,
-    replanned_candidates,
-)
+from nopg.algorithms.search import candidates
 from nopg.algorithms.search.checkpoint import SearchCheckpoint
 from nopg.algorithms.search.clock import GAMMA, discount_of, without_time_limit
 from nopg.algorithms.search.cost import cost_of_search
@@ -132,7 +122,7 @@ def learn(
     _require_known(data, common, n_updates, n_refining)
     worst_share = _worst_share(risk)
     bar = tqdm(
-        total=len(PLANS) + n_refining,  # and what is searched beside plans
+        total=len(candidates.PLANS) + n_refining,  # and what is searched beside plans
         disable=not progress,
         desc="learn",
         bar_format=BAR,
@@ -166,7 +156,8 @@ def learn(
     if progress:
         cost = cost_of_search(data, places, gamma, n_updates, n_refining, sparse)
         tqdm.write(str(cost), file=sys.stderr)
-    bar.total += 2 * N_ITERATIONS if sparse else N_ROUNDS + len(ASCENTS) * n_updates
+    n_further = candidates.N_ROUNDS + len(candidates.ASCENTS) * n_updates
+    bar.total += 2 * N_ITERATIONS if sparse else n_further
     bar.set_postfix_str("models of the system")
     common = {k: v for k, v in common.items() if k != "action_space"}
     common |= {"action_space": space, "seed": seed}
@@ -199,7 +190,7 @@ def learn(
                 floor = Floor.of(data, *wide, gamma)
         except KeyboardInterrupt:
             logger.warning("Interrupted before there was a policy; the log is cloned.")
-            return replace(fitted, policy=cloned_candidate(data, fresh).policy)
+            return replace(fitted, policy=candidates.cloned_candidate(data, fresh).policy)
         selection = Selection(models, trial_states(data, places), gamma, worst_share)
         given = (selection, data, fresh, floor, start, sparse, n_updates, n_refining)
         evaluator = ModelEvaluator(data, gamma, Seed(seed), models)
@@ -263,7 +254,7 @@ def _search(
         bar.set_postfix_str(text, refresh=False)
         bar.update()
 
-    def keep(found: FoundPolicy) -> None:
+    def keep(found: candidates.FoundPolicy) -> None:
         selection.add(found)
         checkpoint.add(found)
 
@@ -271,20 +262,21 @@ def _search(
         for one in checkpoint.policies(fresh):
             selection.add(one)
             advance("where it stood")
-        others: list[Callable[[], FoundPolicy]] = []
+        others: list[Callable[[], candidates.FoundPolicy]] = []
         if start is not None:
-            others.append(lambda: earlier_candidate(start, data, fresh))
+            others.append(lambda: candidates.earlier_candidate(start, data, fresh))
         if data.history is not None:
-            others.append(lambda: cloned_candidate(data, fresh))
+            others.append(lambda: candidates.cloned_candidate(data, fresh))
         elif floor is not None:
-            others.append(lambda: cloned_candidate(floor.best, fresh))
+            others.append(lambda: candidates.cloned_candidate(floor.best, fresh))
         for make in others[len(selection.found) :]:
             keep(make())
-        n_found = min(len(selection.found) - len(others), len(PLANS))
-        for one in planned_candidates(selection.models[0], data, fresh, gamma, seed, n_found):
+        n_found = min(len(selection.found) - len(others), len(candidates.PLANS))
+        planned = (selection.models[0], data, fresh, gamma, seed, n_found)
+        for one in candidates.planned_candidates(*planned):
             keep(one)
             advance(str(one.method))
-        n_plans = len(others) + len(PLANS)
+        n_plans = len(others) + len(candidates.PLANS)
         is_planned = len(selection.found) == n_plans
         is_done = selection.is_optimal()
         if not (is_done or sparse or checkpoint.refinement):
@@ -298,19 +290,19 @@ def _search(
                 keep(trajectory_candidate(*given, drawn, lambda value: advance(show(value))))
             elif is_planned:
                 rest = (selection.starts, n_updates, settings, seed, advance)
-                for one in ascent_candidates(data, *rest):
+                for one in candidates.ascent_candidates(data, *rest):
                     selection.add(one)
                 drawn, model = Seed(seed).numpy("replanned"), selection.models[0]
-                for _ in range(N_ROUNDS):
+                for _ in range(candidates.N_ROUNDS):
                     along = (selection.best, fresh, selection.starts, gamma, drawn)
-                    selection.add_best(replanned_candidates(model, data, *along))
+                    selection.add_best(candidates.replanned_candidates(model, data, *along))
                     advance(str(selection.found[-1].method))
                 checkpoint.add(*selection.found[n_plans:])
             selection.refine_all(n_refining, advance, checkpoint)
     except KeyboardInterrupt:
         logger.warning("Interrupted; the best policy so far is kept.")
         if not selection.found:
-            selection.add(cloned_candidate(data, fresh))
+            selection.add(candidates.cloned_candidate(data, fresh))
     bar.total = bar.n  # what was not needed is not missing
     bar.refresh()
 

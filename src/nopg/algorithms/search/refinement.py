@@ -21,6 +21,7 @@ from nopg.fitted.history import ModelEstimate
 from nopg.policies.adam import Adam, cosine_decay, eps_for
 from nopg.policies.arrays import Array, ArrayPolicies
 from nopg.policies.families import Policy, parameters_digest
+from nopg.threads import parallel_map
 
 Models = Sequence[TransitionModel]
 Policies = Sequence[Policy]
@@ -70,7 +71,7 @@ def model_estimates(
         uncertainties = _uncertainties(model, rollout, len(policies), gamma)
         return list(map(ModelEstimate, returns.tolist(), uncertainties.tolist()))
 
-    found = zip(*map(estimates, models), strict=True)
+    found = zip(*parallel_map(estimates, models), strict=True)
     return [min(each, key=lambda one: one.value) for each in found]
 
 
@@ -79,7 +80,7 @@ def model_returns(
 ) -> list[float]:
     """The values of `model_estimates` alone, which cost less."""
     options = (policies, starts, gamma, SEARCH_WEIGHT, worst_share)
-    found = [_rollout(model, *options)[1] for model in models]
+    found = parallel_map(lambda model: _rollout(model, *options)[1], models)
     return [float(value) for value in np.min(found, axis=0)]
 
 

@@ -13,21 +13,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from nopg.algorithms.search import refinement
 from nopg.algorithms.search.candidates import FoundPolicy, cloned_candidate
 from nopg.algorithms.search.checkpoint import SearchCheckpoint
 from nopg.algorithms.search.distillation import MAX_STEPS
-from nopg.algorithms.search.refinement import (
-    FINAL_WEIGHT,
-    N_FINAL_PATHS,
-    N_KEPT,
-    N_STARTS,
-    NOISY_FINAL_WEIGHT,
-    attainable_return,
-    model_estimates,
-    model_returns,
-    refine,
-    search_starts,
-)
 from nopg.data.dataset import Dataset
 from nopg.dynamics.replays import Rows, consecutive
 from nopg.dynamics.transition_model import TransitionModel, regression_actions
@@ -128,15 +117,16 @@ class Selection:
 
     def add(self, one: FoundPolicy) -> None:
         """Take a candidate, with a first estimate from a few starts."""
-        asked = ([one.policy], search_starts(self.models[0], self.starts), self.gamma)
-        (estimate,) = model_estimates(self.models, *asked, worst_share=self.worst_share)
+        asked = ([one.policy], refinement.search_starts(self.models[0], self.starts), self.gamma)
+        (estimate,) = refinement.model_estimates(self.models, *asked, worst_share=self.worst_share)
         self.found.append(one)
         self.candidates.append(Candidate(one.method, estimate))
 
     def add_best(self, several: Sequence[FoundPolicy]) -> None:
         """Take the best of some candidates."""
-        asked = ([one.policy for one in several], search_starts(self.models[0], self.starts))
-        values = model_returns(self.models, *asked, self.gamma, self.worst_share)
+        starts = refinement.search_starts(self.models[0], self.starts)
+        asked = ([one.policy for one in several], starts, self.gamma, self.worst_share)
+        values = refinement.model_returns(self.models, *asked)
         self.add(several[int(np.argmax(values))])
 
     @property
@@ -147,9 +137,9 @@ class Selection:
     def is_optimal(self) -> bool:
         """Whether the best so far leave nothing to be gained, not even late."""
         values = [one.first.value for one in self.candidates]
-        if max(values, default=-np.inf) < attainable_return(self.models[0], self.gamma):
+        if max(values, default=-np.inf) < refinement.attainable_return(self.models[0], self.gamma):
             return False
-        for n_starts in (N_STARTS, MAX_STARTS):  # most that fail do from a few
+        for n_starts in (refinement.N_STARTS, MAX_STARTS):  # most that fail do from a few
             self._estimate_best(values, n_starts)
             if not self._earns_all():
                 return False
@@ -158,7 +148,7 @@ class Selection:
     def refined_is_optimal(self, n: int, n_updates: int, advance: Any) -> bool:
         """Whether the first n, if they earn nearly all there is, earn all of it once refined."""
         values = [one.first.value for one in self.candidates[:n]]
-        most = attainable_return(self.models[0], self.gamma)
+        most = refinement.attainable_return(self.models[0], self.gamma)
         is_near = max(values, default=-np.inf) >= most - NEARLY * abs(most)
         if not is_near or n_updates == 0 or self.models[0].noise is not None:
             return False
@@ -176,16 +166,18 @@ class Selection:
         policies = [one.policy for one in self.found[:n]]
         values = [one.first.value for one in self.candidates[:n]]
         stored = () if kept is None else (kept.refinement, kept.refine)
-        rest = (lambda v: advance(f"refinement, J={v:.4g}"), self.worst_share, *stored)
+        show = "refinement, J={:.4g}".format
+        rest = (self.starts, self.gamma, n_updates, lambda v: advance(show(v)), self.worst_share)
         try:
             if n_updates > 0:
-                values = refine(self.models, policies, self.starts, self.gamma, n_updates, *rest)
+                values = refinement.refine(self.models, policies, *rest, *stored)
         finally:  # an interrupt leaves each as good as it became
             self._estimate_best(values)
 
     def _earns_all(self) -> bool:
         last = max(one.final.value for one in self.candidates if one.refined)
-        return last >= attainable_return(self.models[0], self.gamma, FINAL_WEIGHT)
+        weight = refinement.FINAL_WEIGHT
+        return last >= refinement.attainable_return(self.models[0], self.gamma, weight)
 
     def choose(self) -> SearchResult:
         """The best candidate: of those estimated at length, where there are any."""
@@ -215,16 +207,16 @@ class Selection:
 
     def _estimate_best(self, values: Sequence[float], n_starts: int = MAX_STARTS) -> None:
         """A last estimate of those of the highest values: long, from most starts."""
-        best = sorted(range(len(values)), key=lambda i: -values[i])[:N_KEPT]
+        best = sorted(range(len(values)), key=lambda i: -values[i])[: refinement.N_KEPT]
         policies = [self.found[i].policy for i in best]
         affordable = START_PRODUCTS // max(1, self.models[0].process.n_products)
         every = -(-len(self.starts) // min(max(affordable, MIN_STARTS), n_starts))  # rounded up
-        starts, negligible = self.starts[::every], FINAL_WEIGHT
+        starts, negligible = self.starts[::every], refinement.FINAL_WEIGHT
         if self.models[0].noise is not None:
-            starts = search_starts(self.models[0], starts, N_FINAL_PATHS)
-            negligible = NOISY_FINAL_WEIGHT
+            starts = refinement.search_starts(self.models[0], starts, refinement.N_FINAL_PATHS)
+            negligible = refinement.NOISY_FINAL_WEIGHT
         rest = (starts, self.gamma, negligible, self.worst_share)
-        estimates = model_estimates(self.models, policies, *rest)
+        estimates = refinement.model_estimates(self.models, policies, *rest)
         # An earlier estimate may be of a policy that has changed since.
         self.candidates = [replace(one, refined=None) for one in self.candidates]
         for i, estimate in zip(best, estimates, strict=True):

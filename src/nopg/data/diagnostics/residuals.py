@@ -3,7 +3,6 @@
 Only where other episodes have been: what no row shows is not noise.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
@@ -14,6 +13,7 @@ from scipy.optimize import minimize
 from nopg.data.coverage import state_actions, without_far
 from nopg.data.transitions import TransitionTable, run_starts
 from nopg.data.validation import BoolArray, FloatArray, IntArray
+from nopg.threads import parallel_map
 
 _FOLDS = 5
 _FITTED, _TRAINED, _MOST = 200, 500, 2_000  # rows for likelihood, predictions, all
@@ -146,11 +146,11 @@ class GaussianRegression:
         return np.asarray(1.0 + left @ right.T + bumps)
 
 
-def residuals(sequences: Sequences, lag: int, least: float) -> Iterator[Residuals]:
+def residuals(sequences: Sequences, lag: int, least: float) -> list[Residuals]:
     """Residuals of each column on rows with a past of `lag`, from `least` noise on."""
     generator = np.random.default_rng(0)  # the same log gets the same description
     if len(rows := sequences.draw(lag, generator)) < _FEWEST:
-        return
+        return []
     units = sequences.blocks(rows)
     if units.max() + 1 < _FOLDS:  # few blocks: parts of them
         units = np.arange(len(rows)) * _FOLDS // len(rows)
@@ -159,11 +159,13 @@ def residuals(sequences: Sequences, lag: int, least: float) -> Iterator[Residual
     inputs = inputs[:, inputs.std(axis=0) > 0]
     # Far steps, a reset or a crash, count as ten robust deviations, (m, d_s).
     every = _standardised(np.column_stack([without_far(c) for c in sequences.steps[rows].T]))
-    for column in _least_linear(inputs, every):
+
+    def left(given: tuple[int, np.random.Generator]) -> Residuals | None:
+        column, generator = given
         targets, some = every[:, column], generator.permutation(len(rows))[:_FITTED]
         process = GaussianRegression.fit(inputs[some], targets[some])
         if process.noise**2 < least:
-            continue
+            return None
         errors, is_known = _held_out(process, inputs, targets, folds, generator)
         calm = without_far(errors, _JOLT)
         if _RARE[0] < np.mean(calm != errors) < _RARE[1]:
@@ -171,8 +173,13 @@ def residuals(sequences: Sequences, lag: int, least: float) -> Iterator[Residual
             targets = targets - errors + calm
             process = GaussianRegression.fit(inputs[some], targets[some])
             errors, is_known = _held_out(process, inputs, targets, folds, generator)
-        if is_known.sum() >= _FEWEST and len(np.unique(folds[is_known])) > 1:
-            yield Residuals(column, rows[is_known], without_far(errors)[is_known], folds[is_known])
+        if is_known.sum() < _FEWEST or len(np.unique(folds[is_known])) < 2:
+            return None
+        return Residuals(column, rows[is_known], without_far(errors)[is_known], folds[is_known])
+
+    columns = _least_linear(inputs, every)
+    found = parallel_map(left, zip(columns, generator.spawn(len(columns)), strict=True))
+    return [one for one in found if one is not None]
 
 
 def _least_linear(inputs: FloatArray, targets: FloatArray) -> list[int]:
