@@ -120,7 +120,9 @@ def test_fused_memory_is_foreseen(
 def test_memory_is_estimated_within_a_third(rows: str) -> None:
     """Against the peaks of two processes: their difference is the entries' alone."""
     small, large = footprint(10_000, rows), footprint(50_000, rows)
-    used = large["peak_bytes"] - small["peak_bytes"]
+    # Where threads come to meet changes the peak by up to two fifths: what may be needed is meant.
+    peaks = [large["peak_bytes"], *(footprint(50_000, rows)["peak_bytes"] for _ in range(2))]
+    used = max(peaks) - small["peak_bytes"]
     expected = estimate(neighbours=64, rows=rows)
     per_entry = expected.peak_bytes / expected.entries
     more = large["entries"] - small["entries"]
