@@ -34,7 +34,7 @@ class NadarayaWatson(RowModel):
 
     def at(self, taken: Tensor, start: Tensor | None = None, accuracy: float = EXACT) -> RowWeights:
         """Rows for one action per query, (m, d_a), or for several, (k, m, d_a)."""
-        return gaussian_weights(self.rows, taken, self._precisions)
+        return gaussian_weights(self.rows, taken, self.precisions)
 
     def at_label(self, label: int) -> RowWeights:
         """Rows for one discrete action, the same at every query."""
@@ -67,7 +67,8 @@ class NadarayaWatson(RowModel):
         return (self.rows.gather(parts).permute(1, 2, 0) - actions) / self.variances
 
     @cached_property
-    def _precisions(self) -> Tensor:
+    def precisions(self) -> Tensor:
+        """One over twice the variances, (d_a,)."""
         return 0.5 / self.variances
 
     @cached_property

@@ -96,7 +96,7 @@ class CompiledSystem:
         live, scale = transition.continuation, None
         if live is not None or group > 1:
             scale = (values.new_ones(m // group) if live is None else live) / group
-        self._library, self.gamma = library, gamma
+        self.library, self.gamma, self.scale = library, gamma, scale
         self._n_entries, self._dtype = values.numel(), values.dtype
         self._fields = (m // group, group, *entries, scale, float(gamma))
 
@@ -111,12 +111,17 @@ class CompiledSystem:
         library = solve_library(rows.values if isinstance(rows, SparseRows) else rows.matrix)
         return None if library is None else cls(transition, gamma, library)
 
+    @property
+    def worth(self) -> int:
+        """Threads that both solves are worth."""
+        return 2 + 2 * (self._n_entries // FEW)
+
     def correction(self, cells: CoarseCells) -> CoarseCorrection | None:
         """The coarse inverse over these cells; None if P was no number somewhere."""
         count = len(cells.sizes)
         core = torch.empty((count, count), dtype=PRECISION)
-        where, make = ctypes.c_void_p(core.data_ptr()), self._library.nopg_coarse_core
-        is_finite = make(self._with(cells), where, threads_for(1 + count // ROWS_EACH))
+        where, make = ctypes.c_void_p(core.data_ptr()), self.library.nopg_coarse_core
+        is_finite = make(self.fields(cells), where, threads_for(1 + count // ROWS_EACH))
         return CoarseCorrection(cells, core) if is_finite else None
 
     def attempts(
@@ -136,10 +141,10 @@ class CompiledSystem:
             fields = (is_transposed, max_matvecs, STEPS, rtol, *tensors[-1])
             solves.append(packed(*fields, outcomes[is_transposed]))
         core = correction.core.contiguous()  # kept while C reads it
-        given, spare = (self._with(correction.cells, core), *solves), correction.cells.spare
-        solve_pair = self._library.nopg_solve_pair
+        given, spare = (self.fields(correction.cells, core), *solves), correction.cells.spare
+        solve_pair = self.library.nopg_solve_pair
         solve_pair.restype = ctypes.c_int64
-        many = threads_for(2 + 2 * (self._n_entries // FEW))
+        many = threads_for(self.worth)
         room, size = torch.empty(0), solve_pair(*given, None, many)
         with suppress(IndexError):  # another thread may have it
             room = spare.pop()
@@ -149,7 +154,7 @@ class CompiledSystem:
         found = zip(tensors, outcomes.tolist(), strict=True)
         return [Attempt(*x[1:], norm <= limit, int(count)) for x, (count, norm, limit) in found]
 
-    def _with(self, cells: CoarseCells, core: Tensor | None = None) -> bytes:
+    def fields(self, cells: CoarseCells, core: Tensor | None = None) -> bytes:
         """The system for C, with cells and the coarse inverse over them."""
         parts = (len(cells.sizes), cells.cell, cells.members, cells.starts, core)
         return packed(*self._fields, *parts)

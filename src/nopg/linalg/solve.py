@@ -36,6 +36,15 @@ class SolverConfig:
         if not 0.0 < self.rtol < 1.0:
             raise ConfigError(f"`rtol` must lie between 0 and 1, got {self.rtol}; 1e-6 is usual.")
 
+    def reachable(self, like: Tensor) -> float:
+        """The tolerance, or what sums of such numbers are rounded by."""
+        return max(self.rtol, 1e3 * torch.finfo(like.dtype).eps)
+
+    @property
+    def budget(self) -> int:
+        """Products of a solve with a coarse inverse, which is short or useless."""
+        return self.max_matvecs // 10
+
 
 @dataclass(frozen=True)
 class Solution:
@@ -83,14 +92,13 @@ def solve_pair(
     correction: CoarseCorrection | None = None,  # of this P or of one close to it
 ) -> tuple[Solution, Solution]:
     """q = Lambda^-1 r and mu = Lambda^-T eps0, as in Algorithm 1, or a SolverError."""
-    config = replace(config, rtol=max(config.rtol, 1e3 * torch.finfo(r.dtype).eps))  # of sums
+    config = replace(config, rtol=config.reachable(r))
     if len(r) <= config.dense_below:
         return _direct(system, r, eps0, config)
     q0, mu0 = start if start is not None else (torch.zeros_like(r), torch.zeros_like(r))
     chains: list[Chain] = [CHAIN, CHAIN]
     if correction is not None and system.compiled is not None:
-        budget = config.max_matvecs // 10  # such a solve is short or useless
-        both = system.compiled.attempts((r, eps0), (q0, mu0), config.rtol, budget, correction)
+        both = system.compiled.attempts((r, eps0), (q0, mu0), config.rtol, config.budget, correction)
         if all(one.is_converged for one in both):
             found = [Solution(x.value, x.residual, PRECONDITIONED, x.matvecs) for x in both]
             return found[0], found[1]

@@ -28,45 +28,48 @@ class Adam:
     """Steps along running means of gradients, over the roots of those of squares."""
 
     def __init__(self, parameters: Sequence[Tensor], eps: float = EPS) -> None:
-        self._parameters = list(parameters)  # changed in place
-        self._eps = eps
-        self._step = 0
+        self.parameters = list(parameters)  # changed in place
+        self.eps, self.n_steps = eps, 0
         # One vector for all: a call for each operation, not for each parameter.
         flat = torch.cat([p.detach().reshape(-1) for p in parameters])
-        self._means, self._squares = torch.zeros_like(flat), torch.zeros_like(flat)
-        self._change, self._changes = flat, self._by_parameter(flat)
+        self.means, self.squares = torch.zeros_like(flat), torch.zeros_like(flat)
+        self.change, self.changes = flat, self._by_parameter(flat)
+
+    def rates(self, rate: float) -> tuple[float, float]:
+        """Factor of the means in the next step, and of the roots of squares its inverse."""
+        unbiased = [1.0 - beta ** (self.n_steps + 1) for beta in BETAS]
+        return rate / unbiased[0], math.sqrt(unbiased[1])
 
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor], rate: float) -> None:
         """Step upwards once: one gradient per parameter, with step size `rate`."""
-        self._step += 1
-        unbiased = rate / (1.0 - BETAS[0] ** self._step)
-        torch._foreach_copy_(self._changes, list(gradients))
-        gradient = self._change
-        self._means.lerp_(gradient, 1.0 - BETAS[0])
-        self._squares.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1.0 - BETAS[1])
-        lengths = self._squares.sqrt().div_(math.sqrt(1.0 - BETAS[1] ** self._step))
-        torch.mul(self._means, unbiased, out=self._change).div_(lengths.add_(self._eps))
-        torch._foreach_add_(self._parameters, self._changes)
+        rate, root = self.rates(rate)
+        self.n_steps += 1
+        torch._foreach_copy_(self.changes, list(gradients))
+        gradient = self.change
+        self.means.lerp_(gradient, 1.0 - BETAS[0])
+        self.squares.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1.0 - BETAS[1])
+        # Not `sqrt`: it wakes threads of MKL, which then are in the way of compiled code's.
+        lengths = self.squares.rsqrt().reciprocal_().div_(root)
+        torch.mul(self.means, rate, out=self.change).div_(lengths.add_(self.eps))
+        torch._foreach_add_(self.parameters, self.changes)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything the next step depends on, beside the parameters."""
-        means, squares = map(self._by_parameter, (self._means, self._squares))
-        return {"step": self._step, "means": means, "squares": squares}
+        means, squares = map(self._by_parameter, (self.means, self.squares))
+        return {"step": self.n_steps, "means": means, "squares": squares}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from where another one's `state_dict` stood."""
         found = {name: list(state_dict[name]) for name in ("means", "squares")}
-        shapes = [p.shape for p in self._parameters]
+        shapes = [p.shape for p in self.parameters]
         for name, moments in found.items():
             if [m.shape for m in moments] != shapes:
                 raise ValueError(f"Moments must have the parameters' shapes, {name} have not.")
-        self._means, self._squares = (
-            torch.cat([m.detach().reshape(-1) for m in moments]).to(self._means)
-            for moments in found.values()
-        )
-        self._step = int(state_dict["step"])
+        for flat, moments in zip((self.means, self.squares), found.values(), strict=True):
+            flat.copy_(torch.cat([m.detach().reshape(-1) for m in moments]))
+        self.n_steps = int(state_dict["step"])
 
     def _by_parameter(self, flat: Tensor) -> list[Tensor]:
-        parts = flat.split_with_sizes([p.numel() for p in self._parameters])
-        return [part.view(p.shape) for part, p in zip(parts, self._parameters, strict=True)]
+        parts = flat.split_with_sizes([p.numel() for p in self.parameters])
+        return [part.view(p.shape) for part, p in zip(parts, self.parameters, strict=True)]

@@ -204,8 +204,15 @@ class PerceptronPass:
         self._run((None, None, None, None, found), [])
         return found
 
+    def fields(self, pairs: tuple[Tensor | None, ...], found: Sequence[Tensor]) -> bytes:
+        """For C: slopes by outputs and spreads, or both of these, or slopes by states."""
+        return packed(*self.given, *pairs, *self.parameters, *found)
+
+    @property
+    def worth(self) -> int:
+        """Threads that a pass is worth."""
+        return int(1 + self.given[0] * self.given[4] // FEW)
+
     def _run(self, pairs: tuple[Tensor | None, ...], found: list[Tensor]) -> None:
-        fields = packed(*self.given, *pairs, *self.parameters, *found)
-        many = threads_for(1 + self.given[0] * self.given[4] // FEW)
-        if self.library.nopg_perceptron(fields, many):
+        if self.library.nopg_perceptron(self.fields(pairs, found), threads_for(self.worth)):
             raise MemoryError("There is no memory for what the policy says.")

@@ -9,16 +9,18 @@ import copy
 import math
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from nopg.algorithms.nopg.config import TrainingConfig
-from nopg.bellman.solution import BellmanSolution, Estimator, Start
+from nopg.bellman.compiled_update import CompiledUpdate
+from nopg.bellman.solution import Estimator, Start
 from nopg.errors import ConfigError
 from nopg.fitted.history import History, Update
+from nopg.linalg.coarse import CoarseCells
 from nopg.linalg.solve import SolverConfig
 from nopg.policies.adam import Adam, eps_for
 from nopg.policies.families import Policy
@@ -38,12 +40,10 @@ class AscentState:
         self._kept: tuple[Adam, torch.Generator] | None = None
         self._restored: Mapping[str, Any] | None = None
 
-    def is_old(self, solution: BellmanSolution) -> bool:
+    def is_old(self, spent: int, cells: CoarseCells | None) -> bool:
         """Whether the coarse inverse has cost as much as a new one would."""
-        spent = solution.q.matvecs + solution.mu.matvecs
         self.fewest = min(spent, self.fewest)
         self.excess += spent - self.fewest
-        cells = solution.estimator.problem.coarse
         if cells is None or self.excess <= cells.cost:
             return False
         self.fewest, self.excess = math.inf, 0.0
@@ -134,23 +134,31 @@ def ascend(
     solver = SolverConfig(rtol=config.rtol)
     state = AscentState() if state is None else state
     state.attach(adam, generator)
-    began, made = time.perf_counter() - state.seconds, None
+    compiled = CompiledUpdate.of(estimator, policy, adam, solver)
+    began, made, problem = time.perf_counter() - state.seconds, None, estimator.problem
     for step in range(state.step, n_updates):
-        solution = estimator.solve(policy, generator, solver, state.start, made)
-        made = solution.made
-        state.start = solution.following(keep_correction=not state.is_old(solution))
-        gradients = solution.gradient(policy)
-        rate = config.rate(step, n_updates)
-        adam.step(gradients, rate)
+        rate, fallbacks = config.rate(step, n_updates), 0
+        found = None if compiled is None else compiled.run(state.start, rate)
+        if compiled is not None and found is not None:
+            objective, start = found.objective(problem, compiled.dropped), compiled.start
+            matvecs, norm = int(found.q_matvecs + found.mu_matvecs), found.gradient_norm
+        else:
+            solution = estimator.solve(policy, generator, solver, state.start, made)
+            made, start, objective = solution.made, solution.following(), solution.objective()
+            gradients = solution.gradient(policy)
+            norm = math.hypot(*[g.item() for g in torch._foreach_norm(gradients)])
+            matvecs = solution.q.matvecs + solution.mu.matvecs
+            fallbacks = solution.q.fallbacks + solution.mu.fallbacks
+            adam.step(gradients, rate)
+        state.start = replace(start, core=None) if state.is_old(matvecs, problem.coarse) else start
         state.step, state.seconds = step + 1, time.perf_counter() - began
-        objective, q, mu = solution.objective(), solution.q, solution.mu
         yield Update(
             step=state.step,
             objective=float(objective),
             certificate=objective.certificate,
-            gradient_norm=math.hypot(*[g.item() for g in torch._foreach_norm(gradients)]),
+            gradient_norm=norm,
             learning_rate=rate,
-            matvecs=q.matvecs + mu.matvecs,
-            fallbacks=q.fallbacks + mu.fallbacks,
+            matvecs=matvecs,
+            fallbacks=fallbacks,
             seconds=state.seconds,
         )
