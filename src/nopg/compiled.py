@@ -91,7 +91,9 @@ def _own_folder() -> Path | None:
 def compile_ahead(*paths: str) -> None:
     """Compile files that will be needed, beside whatever goes on."""
     for path in paths:
-        Thread(target=compiled, args=(*f"nopg.{path}".split("/"), False), daemon=True).start()
+        package, _, name = f"nopg/{path}".rpartition("/")
+        given = (package.replace("/", "."), name, False)
+        Thread(target=compiled, args=given, daemon=True).start()
 
 
 def compiled_for(like: Tensor, package: str, name: str) -> Any:

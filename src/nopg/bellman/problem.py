@@ -117,6 +117,7 @@ class Problem:
             pool.submit(compiled_for, drawn, "nopg.policies", "perceptron.c")
             if is_large:
                 pool.submit(solve_library, drawn)
+                pool.submit(compiled_for, drawn, "nopg.bellman", "update.c")
             next_rows = list_rows(drawn, samples, bandwidths, config)
             initial_rows = list_rows(initial_states, samples, bandwidths, config)
         queries = torch.cat([drawn, initial_states])

@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nopg.compiled import compiled, packed
+from nopg.likelihood import FAILED, minus_log_likelihood
 from nopg.threads import parallel_map
 
 T = TypeVar("T", Tensor, NDArray[np.float64])
@@ -172,45 +172,15 @@ def negative_log_posterior(
     scale_prior: tuple[float, float] = LOG_SCALE_PRIOR,
 ) -> tuple[float, np.ndarray]:
     """The objective and its gradient in the logs of scales, amplitude and noise."""
-    p, d = np.array(log_parameters, dtype=np.float64), x.shape[1]
-    library = compiled("nopg.dynamics", "likelihood.c", False)
-    if library is None:
-        value, gradient = likelihood(p, x, y)
-    else:  # dozens of small calls take longer, and others wait for them
-        x, y, found = x.double().contiguous(), y.double().contiguous(), np.empty(1 + len(p))
-        if library.nopg_likelihood(packed(*x.shape, JITTER, x, y, p, found)):
-            raise MemoryError
-        value, gradient = float(found[0]), found[1:]
-    if not math.isfinite(value):
-        return 1e10, np.zeros(len(p))
+    p, d = np.asarray(log_parameters, dtype=np.float64), x.shape[1]
+    value, gradient = minus_log_likelihood(p, x, y, JITTER)
+    if value == FAILED:
+        return value, gradient
     where = [*range(d), d + 1]
     centre, width = np.array([*[scale_prior] * d, LOG_NOISE_PRIOR]).T
     away = (p[where] - centre) / width
     gradient[where] += away / width
     return value + 0.5 * float(np.square(away).sum()), gradient
-
-
-def likelihood(log_parameters: np.ndarray, x: Tensor, y: Tensor) -> tuple[float, np.ndarray]:
-    """Minus the log likelihood and its gradient, or NaN."""
-    # d/dp = -1/2 tr((a a' - K^-1) dK/dp) with a = K^-1 y (Rasmussen and Williams 2006, Eq. 5.9).
-    p = torch.as_tensor(log_parameters).to(y)
-    d = len(p) - 2
-    z, noise = x * torch.exp(-p[:d]), torch.exp(2.0 * p[d + 1])
-    norms = p[d] - 0.5 * z.square().sum(dim=1)
-    smooth = torch.addmm(norms[:, None] + norms, z, z.T).exp_()
-    covariance = smooth.clone()
-    covariance.diagonal().add_(noise + JITTER)
-    lower, failed = torch.linalg.cholesky_ex(covariance)
-    if int(failed):
-        return math.nan, np.zeros(len(p))
-    a = torch.cholesky_solve(y[:, None], lower)[:, 0]
-    inner = torch.addr(torch.cholesky_inverse(lower), a, a, beta=-1.0)
-    weighted = inner * smooth
-    rows, gradient = weighted.sum(dim=1), torch.empty_like(p)
-    gradient[:d] = (z * (weighted @ z)).sum(dim=0) - rows @ z.square()
-    gradient[d] = -rows.sum()
-    gradient[d + 1] = -noise * inner.diagonal().sum()
-    return float(0.5 * y @ a + lower.diagonal().log().sum()), gradient.double().cpu().numpy()
 
 
 def leave_one_out_errors(x: Tensor, y: Tensor, found: Hyperparameters) -> Tensor:

@@ -98,7 +98,9 @@ def solve_pair(
     q0, mu0 = start if start is not None else (torch.zeros_like(r), torch.zeros_like(r))
     chains: list[Chain] = [CHAIN, CHAIN]
     if correction is not None and system.compiled is not None:
-        both = system.compiled.attempts((r, eps0), (q0, mu0), config.rtol, config.budget, correction)
+        both = system.compiled.attempts(
+            (r, eps0), (q0, mu0), config.rtol, config.budget, correction
+        )
         if all(one.is_converged for one in both):
             found = [Solution(x.value, x.residual, PRECONDITIONED, x.matvecs) for x in both]
             return found[0], found[1]

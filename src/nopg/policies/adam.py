@@ -49,8 +49,7 @@ class Adam:
         gradient = self.change
         self.means.lerp_(gradient, 1.0 - BETAS[0])
         self.squares.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1.0 - BETAS[1])
-        # Not `sqrt`: it wakes threads of MKL, which then are in the way of compiled code's.
-        lengths = self.squares.rsqrt().reciprocal_().div_(root)
+        lengths = self.squares.sqrt().div_(root)
         torch.mul(self.means, rate, out=self.change).div_(lengths.add_(self.eps))
         torch._foreach_add_(self.parameters, self.changes)
 

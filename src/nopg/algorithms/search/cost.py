@@ -26,9 +26,10 @@ from nopg.data.dataset import Dataset
 from nopg.discount import discount_horizon
 from nopg.dynamics.ensemble import model_columns
 from nopg.dynamics.gaussian_process import N_INDUCING, N_ROWS, PER_KERNEL
-from nopg.dynamics.hyperparameters import FREE, likelihood
+from nopg.dynamics.hyperparameters import FREE, JITTER
 from nopg.dynamics.posterior import N_FEATURES
 from nopg.dynamics.transition_model import TransitionModel
+from nopg.likelihood import likelihood
 from nopg.policies.arrays import Array
 from nopg.policies.build import PolicySpec
 from nopg.randomness import Seed
@@ -143,7 +144,7 @@ def _measured(data: Dataset) -> tuple[TransitionModel, Array, float, float, floa
     model = TransitionModel.fit(*columns, generator=rng, limits=limits, history=data.history)
     x = torch.from_numpy(rng.normal(size=(FREE.n_samples, len(model.process.centre))))
     origin = np.zeros(x.shape[1] + 2)
-    unit = _seconds(lambda: likelihood(origin, x, x[:, 0]))
+    unit = _seconds(lambda: likelihood(origin, x, x[:, 0], JITTER, False))
     states, actions = (column.numpy() for column in columns[:2])
     acted = np.tile(actions[:32], (planning.MAX_REPEAT, 1, 1))
     follow = _seconds(lambda: model.arrays.follow(states[:32], acted))

@@ -131,8 +131,8 @@ def learn(
     far = discount_of(data)
     gamma = common["gamma"] = far if gamma is None else gamma
     config = NOPG(seed=seed, **common).config
-    compile_ahead("dynamics/rollout.c", "algorithms.search/distil.c")
-    compile_ahead("bellman/rows.c", "linalg/solve.c", "dynamics/likelihood.c")
+    compile_ahead("dynamics/rollout.c", "algorithms/search/distil.c")
+    compile_ahead("bellman/rows.c", "linalg/solve.c", "likelihood.c")
     space = action_space_of(data, action_space)
     known_reward = None
     if reward is not None:

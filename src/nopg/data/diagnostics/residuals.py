@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+import torch
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
 from nopg.data.coverage import state_actions, without_far
 from nopg.data.transitions import TransitionTable, run_starts
 from nopg.data.validation import BoolArray, FloatArray, IntArray
+from nopg.likelihood import minus_log_likelihood
 from nopg.threads import parallel_map
 
 _FOLDS = 5
@@ -95,24 +97,10 @@ class GaussianRegression:
     @classmethod
     def fit(cls, inputs: FloatArray, targets: FloatArray) -> Self:
         """The parameters of largest likelihood, for inputs (n, d) and targets (n,)."""
-        n, d = inputs.shape
-        squares = (inputs.T[:, :, None] - inputs.T[:, None, :]) ** 2  # (d, n, n)
-        linear = 1.0 + inputs @ inputs.T
+        d, x, y = inputs.shape[1], torch.tensor(inputs), torch.tensor(targets)
 
         def cost(logs: FloatArray) -> tuple[float, FloatArray]:
-            inverse_lengths = np.exp(-2.0 * logs[:d])
-            bumps = np.exp(2.0 * logs[d] - 0.5 * np.tensordot(inverse_lengths, squares, 1))
-            covariance = linear + bumps
-            covariance.flat[:: n + 1] += np.exp(2.0 * logs[d + 1])
-            factor = cho_factor(covariance, lower=True, check_finite=False)
-            weights = cho_solve(factor, targets, check_finite=False)
-            # d log L / d theta = tr((w w' - K^-1) dK / d theta) / 2, Rasmussen (5.9).
-            slope = np.outer(weights, weights) - cho_solve(factor, np.eye(n), check_finite=False)
-            shared = slope * bumps
-            by_length = 0.5 * np.tensordot(squares, shared, 2) * inverse_lengths
-            by_noise = np.trace(slope) * np.exp(2.0 * logs[d + 1])
-            gradient = np.array([*by_length, shared.sum(), by_noise])
-            return float(0.5 * targets @ weights + np.log(factor[0].diagonal()).sum()), -gradient
+            return minus_log_likelihood(logs, x, y, is_linear=True)
 
         # Logarithms of lengths, scale and noise that standardised columns can have.
         bounds = [*[(-1.5, 4.0)] * d, (-4.0, 2.0), (-6.0, 0.5)]

@@ -1,5 +1,5 @@
-/* The marginal likelihood of a Gaussian process and its slopes in one call, as `likelihood` in
- * hyperparameters.py has them (Rasmussen and Williams 2006, Eqs. 5.8 and 5.9).
+/* The marginal likelihood of a Gaussian process and its slopes in one call, as `likelihood.py` has
+ * them without a compiler (Rasmussen and Williams 2006, Eqs. 5.8 and 5.9).
  *
  * With the Cholesky factor L of the covariance and U the transpose of its inverse, all that takes
  * long are products of rows: of L and L for L itself, of L and U for U, of U and U for the inverse.
@@ -17,7 +17,7 @@
 typedef double Row __attribute__((vector_size(BYTES), aligned(8), may_alias));
 
 typedef struct {
-  int64_t n, d;
+  int64_t n, d, is_linear; /* whether 1 + x x' is added to the kernel */
   double jitter;
   const double *x, *y; /* (n, d) and (n,) */
   const double *logs;  /* of scales, amplitude and noise, (d + 2) */
@@ -111,6 +111,11 @@ int64_t nopg_likelihood(const Job *job) {
       for (int64_t j = 0; j <= i; j++) own[j] += z[k * n + i] * z[k * n + j];
     for (int64_t j = 0; i < rows && j <= i; j++) own[j] = exp_of(own[j]);
     memcpy(a + i * n, own, (i + 1) * sizeof(double));
+    for (int64_t j = 0; job->is_linear && i < rows && j <= i; j++) a[i * n + j] += 1.0;
+    for (int64_t k = 0; job->is_linear && i < rows && k < d; k++) {
+      double here = job->x[i * d + k] * exp(job->logs[k]);
+      for (int64_t j = 0; j <= i; j++) a[i * n + j] += here * z[k * n + j];
+    }
     a[i * n + i] += i < rows ? noise + job->jitter : 1.0;
   }
   if (!factorise(n, a)) {
