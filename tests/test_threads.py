@@ -24,8 +24,10 @@ def test_results_come_in_order_from_several_threads(three: None) -> None:
 
         def one(i: int) -> tuple[int, int, int]:
             meet.wait()
+            found = i, torch.get_num_threads(), n_workers()
+            meet.wait()  # none has gone before
             time.sleep(0.02 * (3 - i))
-            return i, torch.get_num_threads(), n_workers()
+            return found
 
         assert parallel_map(one, range(3)) == [(0, 1, 1), (1, 1, 1), (2, 1, 1)]
         assert torch.get_num_threads() == 1
@@ -36,9 +38,14 @@ def test_outside_and_inside_of_a_piece_it_is_a_loop(three: None) -> None:
     here = threading.current_thread()
     assert parallel_map(lambda _: threading.current_thread(), range(2)) == [here] * 2
 
+    meet = threading.Barrier(2, timeout=30)
+
     def inner(_: int) -> bool:
+        meet.wait()
         mine = threading.current_thread()
-        return parallel_map(lambda _: threading.current_thread(), [1, 2]) == [mine] * 2
+        is_loop = parallel_map(lambda _: threading.current_thread(), [1, 2]) == [mine] * 2
+        meet.wait()  # a piece that is left alone has the other's core
+        return is_loop
 
     with side_by_side():
         assert parallel_map(inner, range(2)) == [True, True]
@@ -67,7 +74,9 @@ def test_few_pieces_share_out_the_cores() -> None:
 
     def part(_: int) -> int:
         meet.wait()
-        return n_workers()
+        found = n_workers()
+        meet.wait()
+        return found
 
     def piece(_: int) -> tuple[int, list[int]]:
         return n_workers(), parallel_map(part, range(2))
@@ -78,6 +87,22 @@ def test_few_pieces_share_out_the_cores() -> None:
             assert n_workers() == 4
     finally:
         torch.set_num_threads(before)
+
+
+def test_the_last_piece_has_the_cores_of_the_others(three: None) -> None:
+    others = threading.Event()
+
+    def piece(i: int) -> int:
+        if i:
+            return 0
+        assert others.wait(30)
+        return n_workers()
+
+    with side_by_side():
+        found = as_they_come(piece, [1, 2, 0])
+        assert [next(found), next(found)] == [0, 0]
+        others.set()
+        assert next(found) == 3
 
 
 def test_work_beside_is_waited_for_and_has_its_share(three: None) -> None:

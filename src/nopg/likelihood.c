@@ -44,123 +44,159 @@ static inline void products(const double *a, const double *b, int64_t n, int64_t
     }
 }
 
-/* The lower triangle of a matrix becomes its Cholesky factor; 0 if it has none. */
-static int factorise(int64_t n, double *a) {
+/* What the threads that find one likelihood share; whatever their number, a row is one thread's. */
+typedef struct {
+  const Job *job;
+  Crew crew;
+  int64_t n; /* rows; more of them than there are are on their own */
+  int is_positive;
+  double *smooth, *a, *u; /* (n, n): kernel, factor and then inverse, transpose of its inverse */
+  double *z, *norms;      /* inputs over scales, (d, n), and minus half their squares, (n) */
+  double *white, *solved; /* (n) */
+  double *partial;        /* of each row, (n, d + 2) */
+} Shared;
+
+/* Rows of the kernel and of the covariance. */
+static void cover(const Shared *s, int64_t i) {
+  const Job *job = s->job;
+  int64_t n = s->n, rows = job->n;
+  double *own = s->smooth + i * n, *a = s->a + i * n, noise = exp(2.0 * job->logs[job->d + 1]);
+  for (int64_t j = 0; i < rows && j <= i; j++)
+    own[j] = 2.0 * job->logs[job->d] + s->norms[i] + s->norms[j];
+  for (int64_t k = 0; i < rows && k < job->d; k++)
+    for (int64_t j = 0; j <= i; j++) own[j] += s->z[k * n + i] * s->z[k * n + j];
+  for (int64_t j = 0; i < rows && j <= i; j++) own[j] = exp_of(own[j]);
+  memcpy(a, own, (i + 1) * sizeof(double));
+  for (int64_t j = 0; job->is_linear && i < rows && j <= i; j++) a[j] += 1.0;
+  for (int64_t k = 0; job->is_linear && i < rows && k < job->d; k++) {
+    double here = job->x[i * job->d + k] * exp(job->logs[k]);
+    for (int64_t j = 0; j <= i; j++) a[j] += here * s->z[k * n + j];
+  }
+  a[i] += i < rows ? noise + job->jitter : 1.0;
+}
+
+/* Rows from I on of the Cholesky factor, columns from J on; 0 if there is none. */
+static int factorise(int64_t n, double *a, int64_t I, int64_t J) {
   double t[TILE][TILE];
-  for (int64_t J = 0; J < n; J += TILE)
-    for (int64_t I = J; I < n; I += TILE) {
-      products(a + I * n, a + J * n, n, 0, J, t);
-      for (int i = 0; i < TILE; i++) {
-        double *own = a + (I + i) * n + J;
-        int64_t most = I == J ? i : TILE - 1;
-        for (int64_t j = 0; j <= most; j++) {
-          const double *other = a + (J + j) * n + J;
-          double left = own[j] - t[i][j];
-          for (int64_t k = 0; k < j; k++) left -= own[k] * other[k];
-          if (I == J && j == i) {
-            if (!(left > 0.0)) return 0;
-            own[j] = sqrt(left);
-          } else {
-            own[j] = left / other[j];
-          }
-        }
+  products(a + I * n, a + J * n, n, 0, J, t);
+  for (int i = 0; i < TILE; i++) {
+    double *own = a + (I + i) * n + J;
+    int64_t most = I == J ? i : TILE - 1;
+    for (int64_t j = 0; j <= most; j++) {
+      const double *other = a + (J + j) * n + J;
+      double left = own[j] - t[i][j];
+      for (int64_t k = 0; k < j; k++) left -= own[k] * other[k];
+      if (I == J && j == i) {
+        if (!(left > 0.0)) return 0;
+        own[j] = sqrt(left);
+      } else {
+        own[j] = left / other[j];
       }
     }
+  }
   return 1;
 }
 
-/* The transpose of the inverse of a lower triangle, in the upper one of u; what is below is 0. */
-static void invert(int64_t n, const double *lower, double *u) {
+/* Rows from J on of the transpose of the inverse of a lower triangle. */
+static void invert(int64_t n, const double *lower, double *u, int64_t J) {
   double t[TILE][TILE];
-  memset(u, 0, n * n * sizeof(double));
-  for (int64_t I = 0; I < n; I += TILE)
-    for (int64_t J = 0; J <= I; J += TILE) {
-      products(lower + I * n, u + J * n, n, J, I, t);
-      for (int i = 0; i < TILE; i++) {
-        const double *own = lower + (I + i) * n + I;
-        int64_t most = I == J ? i : TILE - 1;
-        for (int64_t j = 0; j <= most; j++) {
-          double *to = u + (J + j) * n + I, sum = (I == J && i == j) - t[i][j];
-          for (int64_t k = 0; k < i; k++) sum -= own[k] * to[k];
-          to[i] = sum / own[i];
-        }
+  for (int64_t I = J; I < n; I += TILE) {
+    products(lower + I * n, u + J * n, n, J, I, t);
+    for (int i = 0; i < TILE; i++) {
+      const double *own = lower + (I + i) * n + I;
+      int64_t most = I == J ? i : TILE - 1;
+      for (int64_t j = 0; j <= most; j++) {
+        double *to = u + (J + j) * n + I, sum = (I == J && i == j) - t[i][j];
+        for (int64_t k = 0; k < i; k++) sum -= own[k] * to[k];
+        to[i] = sum / own[i];
       }
     }
+  }
+}
+
+/* What row i adds to the slopes by scales, amplitude and noise; w is (n). */
+static void slopes_of(const Shared *s, int64_t i, double *w) {
+  int64_t n = s->n, d = s->job->d, width = (i + 8) / 8 * 8;
+  const double *smooth = s->smooth + i * n, *inverse = s->a + i * n, *solved = s->solved;
+  double *found = s->partial + i * (d + 2);
+  for (int64_t j = 0; j < width; j++)
+    w[j] = j < i ? (solved[i] * solved[j] - inverse[j]) * smooth[j] : 0.0;
+  double own = solved[i] * solved[i] - inverse[i], some[8] = {0};
+  for (int64_t j = 0; j < width; j += 8)
+    for (int l = 0; l < 8; l++) some[l] += w[j + l];
+  for (int64_t k = 0; k < d; k++) {
+    const double *at = s->z + k * n, here = at[i];
+    double sums[8] = {0};
+    for (int64_t j = 0; j < width; j += 8)
+      for (int l = 0; l < 8; l++) sums[l] += w[j + l] * ((at[j + l] - here) * (at[j + l] - here));
+    found[k] = sum8(sums);
+  }
+  found[d] = own * smooth[i] + 2.0 * sum8(some);
+  found[d + 1] = own;
+}
+
+/* Thread number `first` has every so many rows, four at a time. */
+static void part(const void *given, int64_t first, int64_t last) {
+  Shared *s = (Shared *)given;
+  Crew *crew = &s->crew;
+  int64_t n = s->n, rows = s->job->n, size = crew_size(crew), step = TILE * size;
+  for (int64_t I = TILE * first; I < n; I += step)
+    for (int64_t i = I; i < I + TILE; i++) cover(s, i);
+  for (int64_t J = 0; J < n; J += TILE) {
+    if (J / TILE % size == first && s->is_positive) s->is_positive = factorise(n, s->a, J, J);
+    meet(crew);
+    for (int64_t I = J + TILE; I < n && s->is_positive; I += TILE)
+      if (I / TILE % size == first) factorise(n, s->a, I, J);
+    meet(crew);
+  }
+  if (!s->is_positive) return;
+  for (int64_t J = TILE * first; J < n; J += step) invert(n, s->a, s->u, J);
+  meet(crew);
+  if (!first) {
+    for (int64_t i = 0; i < rows; i++)
+      for (int64_t j = i; j < n; j++) s->white[j] += s->job->y[i] * s->u[i * n + j];
+    for (int64_t i = 0; i < rows; i++) {
+      s->solved[i] = dot(s->u + i * n + i, s->white + i, n - i);
+      s->job->found[0] += log(s->a[i * n + i]) + 0.5 * s->job->y[i] * s->solved[i];
+    }
+  }
+  meet(crew);
+  double t[TILE][TILE], w[n]; /* the inverse, in place of L */
+  for (int64_t I = TILE * first; I < n; I += step)
+    for (int64_t J = 0; J <= I; J += TILE) {
+      products(s->u + I * n, s->u + J * n, n, I, n, t);
+      for (int i = 0; i < TILE; i++) memcpy(s->a + (I + i) * n + J, t[i], sizeof(t[i]));
+    }
+  for (int64_t I = TILE * first; I < rows; I += step)
+    for (int64_t i = I; i < I + TILE && i < rows; i++) slopes_of(s, i, w);
 }
 
 /* Not 0 if there is no memory; where the covariance is not positive all that is found is NaN. */
-int64_t nopg_likelihood(const Job *job) {
-  const int64_t d = job->d, rows = job->n, n = (rows + 7) / 8 * 8; /* more of them are on their own */
-  double *memory = calloc(3 * n * n + (d + 5) * n, sizeof(double));
+int64_t nopg_likelihood(const Job *job, int64_t n_threads) {
+  int64_t d = job->d, n = (job->n + 7) / 8 * 8;
+  double *memory = calloc(3 * n * n + (2 * d + 5) * n, sizeof(double));
   if (!memory) return 1;
-  double *smooth = memory, *a = smooth + n * n, *u = a + n * n, *z = u + n * n;
-  double *norms = z + d * n, *white = norms + n, *solved = white + n, *w = solved + n;
-  double *slopes = job->found + 1, noise = exp(2.0 * job->logs[d + 1]), value = 0.0;
+  Shared s = {.job = job, .n = n, .is_positive = 1, .smooth = memory};
+  s.a = s.smooth + n * n;
+  s.u = s.a + n * n;
+  s.z = s.u + n * n;
+  s.norms = s.z + d * n;
+  s.white = s.norms + n;
+  s.solved = s.white + n;
+  s.partial = s.solved + n;
   for (int64_t k = 0; k < d; k++) {
     double factor = exp(-job->logs[k]);
-    for (int64_t i = 0; i < rows; i++) {
-      z[k * n + i] = job->x[i * d + k] * factor;
-      norms[i] -= 0.5 * z[k * n + i] * z[k * n + i];
+    for (int64_t i = 0; i < job->n; i++) {
+      s.z[k * n + i] = job->x[i * d + k] * factor;
+      s.norms[i] -= 0.5 * s.z[k * n + i] * s.z[k * n + i];
     }
   }
-  for (int64_t i = 0; i < n; i++) {
-    double *own = smooth + i * n;
-    for (int64_t j = 0; i < rows && j <= i; j++)
-      own[j] = 2.0 * job->logs[d] + norms[i] + norms[j];
-    for (int64_t k = 0; i < rows && k < d; k++)
-      for (int64_t j = 0; j <= i; j++) own[j] += z[k * n + i] * z[k * n + j];
-    for (int64_t j = 0; i < rows && j <= i; j++) own[j] = exp_of(own[j]);
-    memcpy(a + i * n, own, (i + 1) * sizeof(double));
-    for (int64_t j = 0; job->is_linear && i < rows && j <= i; j++) a[i * n + j] += 1.0;
-    for (int64_t k = 0; job->is_linear && i < rows && k < d; k++) {
-      double here = job->x[i * d + k] * exp(job->logs[k]);
-      for (int64_t j = 0; j <= i; j++) a[i * n + j] += here * z[k * n + j];
-    }
-    a[i * n + i] += i < rows ? noise + job->jitter : 1.0;
-  }
-  if (!factorise(n, a)) {
-    for (int64_t k = 0; k < d + 3; k++) job->found[k] = NAN;
-    free(memory);
-    return 0;
-  }
-  invert(n, a, u);
-  for (int64_t i = 0; i < rows; i++) {
-    value += log(a[i * n + i]);
-    for (int64_t j = i; j < n; j++) white[j] += job->y[i] * u[i * n + j];
-  }
-  for (int64_t i = 0; i < rows; i++) {
-    solved[i] = dot(u + i * n + i, white + i, n - i);
-    value += 0.5 * job->y[i] * solved[i];
-  }
-  double t[TILE][TILE]; /* of the inverse, in place of L */
-  for (int64_t I = 0; I < n; I += TILE)
-    for (int64_t J = 0; J <= I; J += TILE) {
-      products(u + I * n, u + J * n, n, I, n, t);
-      for (int i = 0; i < TILE; i++) memcpy(a + (I + i) * n + J, t[i], sizeof(t[i]));
-    }
-  double total = 0.0, trace = 0.0;
-  for (int64_t k = 0; k < d + 2; k++) slopes[k] = 0.0;
-  for (int64_t i = 0; i < rows; i++) {
-    int64_t width = (i + 8) / 8 * 8;
-    for (int64_t j = 0; j < width; j++)
-      w[j] = j < i ? (solved[i] * solved[j] - a[i * n + j]) * smooth[i * n + j] : 0.0;
-    double own = solved[i] * solved[i] - a[i * n + i], some[8] = {0};
-    for (int64_t j = 0; j < width; j += 8)
-      for (int l = 0; l < 8; l++) some[l] += w[j + l];
-    trace += own;
-    total += own * smooth[i * n + i] + 2.0 * sum8(some);
-    for (int64_t k = 0; k < d; k++) {
-      const double *at = z + k * n, here = at[i];
-      double sums[8] = {0};
-      for (int64_t j = 0; j < width; j += 8)
-        for (int l = 0; l < 8; l++)
-          sums[l] += w[j + l] * ((at[j + l] - here) * (at[j + l] - here));
-      slopes[k] -= sum8(sums);
-    }
-  }
-  slopes[d] = -total;
-  slopes[d + 1] = -noise * trace;
-  job->found[0] = value;
+  for (int64_t k = 0; k < d + 3; k++) job->found[k] = 0.0;
+  in_step(part, &s, &s.crew, n_threads);
+  for (int64_t i = 0; i < job->n; i++)
+    for (int64_t k = 0; k < d + 2; k++) job->found[1 + k] -= s.partial[i * (d + 2) + k];
+  job->found[2 + d] *= exp(2.0 * job->logs[d + 1]);
+  for (int64_t k = 0; k < d + 3 && !s.is_positive; k++) job->found[k] = NAN;
   free(memory);
   return 0;
 }

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nopg.compiled import compiled, packed
+from nopg.threads import threads_for
 
+FEW = 64  # rows that are worth a thread of their own
 FAILED = 1e10  # in place of what is no number
 
 
@@ -31,7 +33,8 @@ def minus_log_likelihood(
         value, slopes = likelihood(p, x, y, jitter, is_linear)
     else:
         x, y, found = x.double().contiguous(), y.double().contiguous(), np.empty(1 + len(p))
-        if library.nopg_likelihood(packed(*x.shape, is_linear, float(jitter), x, y, p, found)):
+        given, worth = packed(*x.shape, is_linear, float(jitter), x, y, p, found), len(x) // FEW
+        if library.nopg_likelihood(given, threads_for(max(1, worth))):
             raise MemoryError
         value, slopes = float(found[0]), found[1:]
     return (value, slopes) if math.isfinite(value) else (FAILED, np.zeros(len(p)))

@@ -5,11 +5,14 @@ on one thread; as many at a time as torch may use threads.
 """
 
 import ctypes
+import os
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
+from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
@@ -18,8 +21,26 @@ from threadpoolctl import threadpool_limits
 In = TypeVar("In")
 Out = TypeVar("Out")
 
+LATER = 15  # nice value of work that is asked for later
+
+
+
+@dataclass
+class _Share:
+    """Cores of some pieces of work: the last of them have those of the others, too."""
+
+    of: "_Share | None"  # the piece whose cores they are, or
+    n_cores: int  # so many
+    n_left: int = 1  # pieces that are not done
+
+    def count(self) -> int:
+        """Cores of each piece that is left."""
+        n_cores = self.n_cores if self.of is None else self.of.count()
+        return max(1, n_cores // max(1, self.n_left))
+
+
 _pool: ContextVar[ThreadPoolExecutor | None] = ContextVar("pool", default=None)
-_count: ContextVar[int] = ContextVar("count", default=1)
+_share: ContextVar[_Share] = ContextVar("share", default=_Share(None, 1))
 _own: ContextVar[int] = ContextVar("own", default=0)  # pieces that are done by who asks for them
 
 
@@ -36,12 +57,12 @@ def side_by_side() -> Iterator[None]:
     ):
         # Where torch and BLAS share a pool, the limit is torch's too by now.
         torch.set_num_threads(1)
-        tokens = _pool.set(pool), _count.set(before)
+        tokens = _pool.set(pool), _share.set(_Share(None, before))
         try:
             yield
         finally:
             _pool.reset(tokens[0])
-            _count.reset(tokens[1])
+            _share.reset(tokens[1])
             torch.set_num_threads(before)
 
 
@@ -55,7 +76,7 @@ def beside(function: Callable[[], object]) -> Iterator[None]:
         yield
         return
     # Its pieces have threads of their own: in a common pool all might wait for each other.
-    pool = ThreadPoolExecutor(n_workers() + 1, "", torch.set_num_threads, (1,))
+    pool = ThreadPoolExecutor(n_workers() + 1, "", _stand_back)
     inside = copy_context()
     inside.run(_pool.set, pool)
     try:
@@ -67,9 +88,16 @@ def beside(function: Callable[[], object]) -> Iterator[None]:
         pool.shutdown(wait=False)
 
 
+def _stand_back() -> None:
+    """Take the cores that others leave, as far as the system knows threads from processes."""
+    torch.set_num_threads(1)
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LATER)
+
+
 def n_workers() -> int:
     """Pieces of work that run at a time here: inside of a piece its share of the cores."""
-    return _count.get()
+    return _share.get().count()
 
 
 def threads_for(most: int) -> ctypes.c_int64:
@@ -93,13 +121,20 @@ def as_they_come(
         yield from map(function, items)
         return
     # Few pieces have parts themselves, the first of which they do.
-    inside, n_own = copy_context(), _own.get()
-    inside.run(_count.set, max(1, n_workers() // len(items)))
+    inside, n_own, share = copy_context(), _own.get(), _Share(_share.get(), 0, len(items))
+    inside.run(_share.set, share)
     inside.run(_own.set, 1)
-    started = [pool.submit(inside.copy().run, function, item) for item in items[n_own:]]
+
+    def done(item: In) -> Out:
+        try:
+            return inside.copy().run(function, item)
+        finally:
+            share.n_left -= 1  # two at once may count as one: a thread less, the same digits
+
+    started = [pool.submit(done, item) for item in items[n_own:]]
     try:
         for item in items[:n_own]:
-            yield inside.copy().run(function, item)
+            yield done(item)
         for one in started:
             yield one.result()
     finally:
