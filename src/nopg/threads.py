@@ -24,7 +24,6 @@ Out = TypeVar("Out")
 LATER = 15  # nice value of work that is asked for later
 
 
-
 @dataclass
 class _Share:
     """Cores of some pieces of work: the last of them have those of the others, too."""
@@ -40,7 +39,7 @@ class _Share:
 
 
 _pool: ContextVar[ThreadPoolExecutor | None] = ContextVar("pool", default=None)
-_share: ContextVar[_Share] = ContextVar("share", default=_Share(None, 1))
+_share: ContextVar[_Share | None] = ContextVar("share", default=None)
 _own: ContextVar[int] = ContextVar("own", default=0)  # pieces that are done by who asks for them
 
 
@@ -97,7 +96,8 @@ def _stand_back() -> None:
 
 def n_workers() -> int:
     """Pieces of work that run at a time here: inside of a piece its share of the cores."""
-    return _share.get().count()
+    share = _share.get()
+    return 1 if share is None else share.count()
 
 
 def threads_for(most: int) -> ctypes.c_int64:

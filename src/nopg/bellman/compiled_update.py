@@ -20,7 +20,7 @@ from nopg.bellman.problem import Problem
 from nopg.bellman.responsibilities import DeterministicResponsibilities
 from nopg.bellman.solution import Estimator, Measured, Start
 from nopg.compiled import compiled_for, packed
-from nopg.linalg.coarse import PRECISION, ROWS_EACH, STEPS, CompiledSystem
+from nopg.linalg.coarse import PRECISION, ROWS_EACH, STEPS, CompiledSystem, solve_library
 from nopg.linalg.operators import AveragedRows, SparseRows
 from nopg.linalg.solve import SolverConfig
 from nopg.policies.adam import BETAS, Adam
@@ -50,75 +50,68 @@ class CompiledUpdate:
         cls, estimator: Estimator, policy: Policy, adam: Adam, solver: SolverConfig
     ) -> Self | None:
         """Lay out updates of a policy; None where they are made by `Estimator.solve`."""
-        problem, queries = estimator.problem, estimator.problem.queries
-        families, n = (estimator.at_next, estimator.at_initial), len(problem.samples.rewards)
-        library = compiled_for(queries, "nopg.bellman", "update.c")
-        rows_library, cells = compiled_rows.library_for(queries), problem.coarse
-        made = PerceptronPass.of(policy, queries)
-        is_plain = all(_is_plain(family) for family in families) and problem.ranks is None
-        if library is None or rows_library is None or cells is None or made is None:
+        problem, samples = estimator.problem, estimator.problem.samples
+        queries, config = problem.queries, problem.config
+        families: list[Any] = [estimator.at_next, estimator.at_initial]
+        library, by_row = (
+            compiled_for(queries, "nopg.bellman", name) for name in ("update.c", "rows.c")
+        )
+        made, rewards, cells = PerceptronPass.of(policy, queries), samples.rewards, problem.coarse
+        is_plain = all(map(_is_plain, families)) and type(policy) is DeterministicPolicy
+        if not library or not by_row or not cells or not made or not is_plain:
             return None
-        if not is_plain or type(policy) is not DeterministicPolicy or n <= solver.dense_below:
+        if problem.ranks is not None or len(rewards) <= solver.dense_below:
             return None
+        kept: list[Any] = []
+
+        def struct(*fields: Any) -> Any:
+            """What another structure points to."""
+            kept.append((fields, np.frombuffer(packed(*fields), dtype=np.uint8)))
+            return kept[-1][1]
+
+        n, new = len(rewards), queries.new_empty
         x, residuals, starts = queries.new_zeros((3, 2, n))  # of q and mu
-        taken, slopes = queries.new_empty((2, *made.outputs[0].shape))
-        m, weights, dropped, listed, kept = problem.next_rows.shape[0], [], [], [], list[Any]()
+        taken, slopes = new((2, *made.outputs[0].shape))
+        (m, d_a), listed, entries = (problem.next_rows.shape[0], taken.shape[1]), [], []
         for family, part in zip(families, (slice(m), slice(m, None)), strict=True):
-            rows, model = family.rows, family.model
-            weights.append(queries.new_empty(rows.n_entries))
-            log_mass, lost = queries.new_empty((2, rows.shape[0]))
-            dropped.append(lost)
-            sizes, blocks = (rows.shape[0], 1, taken.shape[1], rows.shape[0], 0), rows.listing
-            made_of = (blocks[0], taken[part], model.precisions, weights[-1], log_mass, lost)
-            given = (weights[-1], *rows.pattern.ends, rows.pattern.columns, x[0], model.centred)
-            both = [_struct(*sizes, *made_of)]
-            both += [_struct(rows.shape[0], taken.shape[1], *given, slopes[part])]
-            worth = 1 + rows.n_entries // compiled_rows.FEW
-            listed += [rows.shape[0], worth, *both, lost, slopes[part]]
-            kept += [blocks, *made_of, *given, *both]
-        later, first = (one.rows.pattern for one in families)
-        group, mask = problem.config.next_state_samples, problem.samples.continuation_mask
-        transition = AveragedRows(SparseRows(later, weights[0]), group, mask)
-        system = CompiledSystem.of(transition, problem.config.gamma)
-        assert system is not None  # its entries are at hand
-        eps0, rewards, core = starts.new_empty(n), problem.samples.rewards, torch.empty(0)
-        core = torch.empty((len(cells.sizes),) * 2, dtype=PRECISION)
-        outcomes, measured = torch.empty((2, 3), dtype=torch.float64), torch.empty(12).double()
-        rtol, budget = solver.reachable(rewards), solver.budget
-        solves = [
-            _struct(k, budget, STEPS, rtol, b, x[k], residuals[k], outcomes[k])
-            for k, b in enumerate((rewards, eps0))
-        ]
-        there = _struct_of(made.fields((None, None, taken, None, None), []))
-        back = _struct_of(made.fields((slopes, None, None, None, None), adam.changes))
-        whole = _struct_of(system.fields(cells, core))
-        solve_pair = system.library.nopg_solve_pair
-        solve_pair.restype = ctypes.c_int64
-        fixed = (whole.tobytes(), *(one.tobytes() for one in solves))
-        room = torch.empty(solve_pair(*fixed, None, ctypes.c_int64(1)), dtype=torch.uint8)
-        visits, sizes_of = queries.new_empty(m), [p.numel() for p in made.parameters]
-        pointers = np.array([p.data_ptr() for p in made.parameters])
-        functions = (
-            made.library.nopg_perceptron,
-            rows_library.nopg_kernel_rows,
-            rows_library.nopg_covariances,
-            system.library.nopg_coarse_core,
-            solve_pair,
+            rows, model, p = family.rows, family.model, family.rows.pattern
+            weights, (mass, lost), count = new(rows.n_entries), new((2, p.shape[0])), p.shape[0]
+            where, worth = (weights, *p.ends, p.columns), 1 + len(weights) // compiled_rows.FEW
+            actions = (taken[part], model.precisions, weights, mass, lost)
+            listed += [count, worth, struct(count, 1, d_a, count, 0, rows.listing[0], *actions)]
+            listed += [struct(count, d_a, *where, x[0], model.centred, slopes[part])]
+            listed += [lost, slopes[part]]
+            entries.append(where)
+        sparse = SparseRows(families[0].rows.pattern, entries[0][0])
+        group, mask = config.next_state_samples, samples.continuation_mask
+        transition = AveragedRows(sparse, group, mask)
+        system = CompiledSystem(transition, config.gamma, solve_library(queries))
+        eps0, core = torch.empty_like(rewards), torch.empty((len(cells.sizes),) * 2).to(PRECISION)
+        outcomes, measured = torch.empty((2, 3)).double(), torch.empty(12).double()
+        how, whole = (solver.budget, STEPS, solver.reachable(rewards)), system.fields(cells, core)
+        both = [(i, *how, b, x[i], residuals[i], outcomes[i]) for i, b in ((0, rewards), (1, eps0))]
+        room = torch.empty(system.room(whole, *(packed(*one) for one in both)), dtype=torch.uint8)
+        structures = (
+            struct(*made.fields(None, None, taken, None, None)),
+            struct(*made.fields(slopes, None, None, None, None), *adam.changes),
+            np.frombuffer(whole, dtype=np.uint8),
+            *(struct(*one) for one in both),
         )
-        addresses = [ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions]
-        variances, scale = families[0].model.variances.contiguous(), system.scale
-        numbers = (n, group, taken.shape[1], made.worth, 1 + len(core) // ROWS_EACH, system.worth)
-        arrays = (rewards, scale, variances, eps0, visits, *starts, *x, *residuals, outcomes, core)
-        by_tensor = (len(sizes_of), np.array(sizes_of), pointers)
-        moments = (adam.change, adam.means, adam.squares, *BETAS, adam.eps, measured)
-        entries = (*first.ends, first.columns, weights[1], room)
-        fields = packed(
-            *(*addresses, there, back, whole, *solves, *listed, *entries, *numbers),
-            *(float(problem.config.gamma), *arrays, *by_tensor, *moments),
+        functions = [made.library.nopg_perceptron, by_row.nopg_kernel_rows, by_row.nopg_covariances]
+        functions += [system.library.nopg_coarse_core, system.library.nopg_solve_pair]
+        sizes = (n, group, d_a, made.worth, 1 + len(core) // ROWS_EACH, system.worth)
+        arrays = (rewards, system.scale, families[0].model.variances, eps0, new(m), *starts, *x)
+        learned = [(p.numel(), p.data_ptr()) for p in made.parameters]
+        fields = (
+            *(ctypes.cast(one, ctypes.c_void_p).value for one in functions),
+            *(*structures, *listed, *entries[1][1:], entries[1][0], room, *sizes),
+            *(float(config.gamma), *arrays, *residuals, outcomes, core, len(learned)),
+            *(np.array(one) for one in zip(*learned, strict=True)),
+            *(adam.change, adam.means, adam.squares, *BETAS, adam.eps, measured),
         )
-        kept += [made, system, there, back, whole, *solves, *entries, *arrays, *by_tensor]
-        start = Start(*starts, core)
-        return cls(fields, kept, library, problem, adam, start, dropped[0], measured)
+        kept += [fields, system, made]
+        start, lost = Start(starts[0], starts[1], core), listed[4]
+        return cls(packed(*fields), kept, library, problem, adam, start, lost, measured)
 
     def run(self, start: Start | None, rate: float) -> Measured | None:
         """Improve the policy once; None, and nothing is changed, where a solve does not end."""
@@ -144,12 +137,3 @@ class CompiledUpdate:
 def _is_plain(family: Any) -> bool:
     is_one = type(family) is DeterministicResponsibilities and family.rows.pattern is not None
     return is_one and type(family.model) is NadarayaWatson
-
-
-def _struct(*fields: Any) -> Any:
-    return _struct_of(packed(*fields))
-
-
-def _struct_of(fields: bytes) -> Any:
-    """A structure that another one points to."""
-    return np.frombuffer(fields, dtype=np.uint8)

@@ -142,17 +142,20 @@ class CompiledSystem:
             solves.append(packed(*fields, outcomes[is_transposed]))
         core = correction.core.contiguous()  # kept while C reads it
         given, spare = (self.fields(correction.cells, core), *solves), correction.cells.spare
-        solve_pair = self.library.nopg_solve_pair
-        solve_pair.restype = ctypes.c_int64
-        many = threads_for(self.worth)
-        room, size = torch.empty(0), solve_pair(*given, None, many)
+        room, size = torch.empty(0), self.room(*given)
         with suppress(IndexError):  # another thread may have it
             room = spare.pop()
         room = room if room.nbytes >= size else torch.empty(size, dtype=torch.uint8)
-        solve_pair(*given, ctypes.c_void_p(room.data_ptr()), many)
+        where = ctypes.c_void_p(room.data_ptr())
+        self.library.nopg_solve_pair(*given, where, threads_for(self.worth))
         spare[:] = [room]
         found = zip(tensors, outcomes.tolist(), strict=True)
         return [Attempt(*x[1:], norm <= limit, int(count)) for x, (count, norm, limit) in found]
+
+    def room(self, *given: bytes) -> int:
+        """Bytes in which both solves work, for the system and both of them."""
+        self.library.nopg_solve_pair.restype = ctypes.c_int64
+        return int(self.library.nopg_solve_pair(*given, None, ctypes.c_int64(1)))
 
     def fields(self, cells: CoarseCells, core: Tensor | None = None) -> bytes:
         """The system for C, with cells and the coarse inverse over them."""

@@ -204,9 +204,9 @@ class PerceptronPass:
         self._run((None, None, None, None, found), [])
         return found
 
-    def fields(self, pairs: tuple[Tensor | None, ...], found: Sequence[Tensor]) -> bytes:
-        """For C: slopes by outputs and spreads, or both of these, or slopes by states."""
-        return packed(*self.given, *pairs, *self.parameters, *found)
+    def fields(self, *pairs: Tensor | None) -> tuple[Any, ...]:
+        """For C, with slopes by outputs and spreads, or both of these, or slopes by states."""
+        return (*self.given, *pairs, *self.parameters)
 
     @property
     def worth(self) -> int:
@@ -214,5 +214,7 @@ class PerceptronPass:
         return int(1 + self.given[0] * self.given[4] // FEW)
 
     def _run(self, pairs: tuple[Tensor | None, ...], found: list[Tensor]) -> None:
-        if self.library.nopg_perceptron(self.fields(pairs, found), threads_for(self.worth)):
+        if self.library.nopg_perceptron(
+            packed(*self.fields(*pairs), *found), threads_for(self.worth)
+        ):
             raise MemoryError("There is no memory for what the policy says.")

@@ -214,9 +214,8 @@ def _ascend(
         turn, i = divmod(step, len(estimators))
         solution = estimators[i].solve(policy, generator, solver, starts[i])
         heights.append(float(solution.eps0 @ solution.q.value))
-        starts[i] = solution.following()
-        if (turn + 1) % REFRESH == 0:
-            starts[i] = replace(starts[i], core=None)
+        start = solution.following()
+        starts[i] = start if (turn + 1) % REFRESH else replace(start, core=None)
         adam.step(solution.gradient(policy), first * cosine_decay(step, n_updates))
         advance()
         lately = heights[-1] - heights[max(0, step - WINDOW)]
