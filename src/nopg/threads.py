@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
@@ -23,23 +22,8 @@ Out = TypeVar("Out")
 
 LATER = 15  # nice value of work that is asked for later
 
-
-@dataclass
-class _Share:
-    """Cores of some pieces of work: the last of them have those of the others, too."""
-
-    of: "_Share | None"  # the piece whose cores they are, or
-    n_cores: int  # so many
-    n_left: int = 1  # pieces that are not done
-
-    def count(self) -> int:
-        """Cores of each piece that is left."""
-        n_cores = self.n_cores if self.of is None else self.of.count()
-        return max(1, n_cores // max(1, self.n_left))
-
-
 _pool: ContextVar[ThreadPoolExecutor | None] = ContextVar("pool", default=None)
-_share: ContextVar[_Share | None] = ContextVar("share", default=None)
+_count: ContextVar[Callable[[], int]] = ContextVar("count", default=lambda: 1)
 _own: ContextVar[int] = ContextVar("own", default=0)  # pieces that are done by who asks for them
 
 
@@ -56,12 +40,12 @@ def side_by_side() -> Iterator[None]:
     ):
         # Where torch and BLAS share a pool, the limit is torch's too by now.
         torch.set_num_threads(1)
-        tokens = _pool.set(pool), _share.set(_Share(None, before))
+        tokens = _pool.set(pool), _count.set(lambda: before)
         try:
             yield
         finally:
             _pool.reset(tokens[0])
-            _share.reset(tokens[1])
+            _count.reset(tokens[1])
             torch.set_num_threads(before)
 
 
@@ -96,8 +80,7 @@ def _stand_back() -> None:
 
 def n_workers() -> int:
     """Pieces of work that run at a time here: inside of a piece its share of the cores."""
-    share = _share.get()
-    return 1 if share is None else share.count()
+    return _count.get()()
 
 
 def threads_for(most: int) -> ctypes.c_int64:
@@ -121,15 +104,16 @@ def as_they_come(
         yield from map(function, items)
         return
     # Few pieces have parts themselves, the first of which they do.
-    inside, n_own, share = copy_context(), _own.get(), _Share(_share.get(), 0, len(items))
-    inside.run(_share.set, share)
+    # The last of them have the cores of those that are done.
+    inside, n_own, n_cores, left = copy_context(), _own.get(), _count.get(), [len(items)]
+    inside.run(_count.set, lambda: max(1, n_cores() // max(1, left[0])))
     inside.run(_own.set, 1)
 
     def done(item: In) -> Out:
         try:
             return inside.copy().run(function, item)
         finally:
-            share.n_left -= 1  # two at once may count as one: a thread less, the same digits
+            left[0] -= 1  # two at once may count as one: a thread less, the same digits
 
     started = [pool.submit(done, item) for item in items[n_own:]]
     try:

@@ -8,7 +8,7 @@ longer than what is computed, and while Python makes them no other ascent goes o
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from nopg.bellman import compiled_rows
 from nopg.bellman.nadaraya_watson import NadarayaWatson
 from nopg.bellman.problem import Problem
 from nopg.bellman.responsibilities import DeterministicResponsibilities
-from nopg.bellman.solution import Estimator, Measured, Start
+from nopg.bellman.solution import Estimator, Objective, Start
 from nopg.compiled import compiled_for, packed
 from nopg.linalg.coarse import PRECISION, ROWS_EACH, STEPS, CompiledSystem, solve_library
 from nopg.linalg.operators import AveragedRows, SparseRows
@@ -29,6 +29,14 @@ from nopg.policies.families import DeterministicPolicy, Policy
 from nopg.threads import threads_for
 
 MOST_THREADS = 64  # of which each part of an update takes what it is worth
+
+
+class Measured(NamedTuple):
+    """What an update found on its way."""
+
+    objective: Objective
+    matvecs: int  # products of both solves
+    gradient_norm: float
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,7 @@ class CompiledUpdate:
     adam: Adam
     start: Start  # where the next solves start
     dropped: Tensor  # by rows at next states, (m,)
-    measured: Tensor  # (12,)
+    measured: Tensor  # (7,)
 
     @classmethod
     @torch.no_grad()
@@ -87,7 +95,7 @@ class CompiledUpdate:
         transition = AveragedRows(sparse, group, mask)
         system = CompiledSystem(transition, config.gamma, solve_library(queries))
         eps0, core = torch.empty_like(rewards), torch.empty((len(cells.sizes),) * 2).to(PRECISION)
-        outcomes, measured = torch.empty((2, 3)).double(), torch.empty(12).double()
+        outcomes, measured = torch.empty((2, 3)).double(), torch.empty(7).double()
         how, whole = (solver.budget, STEPS, solver.reachable(rewards)), system.fields(cells, core)
         both = [(i, *how, b, x[i], residuals[i], outcomes[i]) for i, b in ((0, rewards), (1, eps0))]
         room = torch.empty(system.room(whole, *(packed(*one) for one in both)), dtype=torch.uint8)
@@ -101,11 +109,20 @@ class CompiledUpdate:
         functions += [system.library.nopg_coarse_core, system.library.nopg_solve_pair]
         sizes = (n, group, d_a, made.worth, 1 + len(core) // ROWS_EACH, system.worth)
         arrays = (rewards, system.scale, families[0].model.variances, eps0, new(m), *starts, *x)
+        lowest, highest = problem.possible_returns
         learned = [(p.numel(), p.data_ptr()) for p in made.parameters]
         fields = (
             *(ctypes.cast(one, ctypes.c_void_p).value for one in functions),
             *(*structures, *listed, *entries[1][1:], entries[1][0], room, *sizes),
-            *(float(config.gamma), *arrays, *residuals, outcomes, core, len(learned)),
+            *(
+                float(config.gamma),
+                float(highest - lowest),
+                *arrays,
+                *residuals,
+                outcomes,
+                core,
+                len(learned),
+            ),
             *(np.array(one) for one in zip(*learned, strict=True)),
             *(adam.change, adam.means, adam.squares, *BETAS, adam.eps, measured),
         )
@@ -131,7 +148,9 @@ class CompiledUpdate:
         if failed:
             return None
         self.adam.n_steps += 1
-        return Measured(*self.measured.tolist())
+        *matvecs, value, truncated, left, most, norm = self.measured.tolist()
+        self.problem.warn_if_capped(self.dropped, most)
+        return Measured(Objective(value, truncated, left), int(sum(matvecs)), norm)
 
 
 def _is_plain(family: Any) -> bool:

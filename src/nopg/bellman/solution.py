@@ -12,9 +12,7 @@ the two residuals, so that a loose solve still gives a tight J:
     |J~ - J^| <= ||res_mu||_1 ||res_q||_inf / (1 - gamma).
 """
 
-import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Generator, Tensor
@@ -52,38 +50,6 @@ class Objective(float):
 
     def __repr__(self) -> str:
         return f"{float(self):.6g} (numerically certain to {self.certificate:.1e})"
-
-
-class Measured(NamedTuple):
-    """What J and its certificate are made of."""
-
-    q_matvecs: float
-    mu_matvecs: float
-    value: float  # eps0' q + mu' (r - Lambda q)
-    low: float  # least and largest q
-    high: float
-    res_q: float  # largest residual of q
-    res_mu: float  # those of mu together
-    mu: float  # |mu|_1
-    most: float  # dropped by any row
-    dropped: float  # by all rows, each as often as it is visited
-    initial: float  # by rows at the initial states on average
-    gradient_norm: float = math.nan
-
-    def objective(self, problem: Problem, delta: Tensor) -> Objective:
-        """J with its bounds; `delta` is what rows dropped, (m,)."""
-        gamma, horizon = problem.config.gamma, 1.0 / (1.0 - problem.config.gamma)
-        problem.warn_if_capped(delta, self.most)
-        # Sums are rounded too: a few units in the last place of their largest terms.
-        rounding = 16.0 * torch.finfo(delta.dtype).eps * self.mu * max(-self.low, self.high)
-        # Unvisited rows do not count; the solved visitation is off by at most the last term.
-        mass = gamma * self.dropped + self.initial + gamma * self.most * self.res_mu * horizon
-        # Two bounds hold on the span of the complete equation's q: by rewards alone, and by the
-        # solved q~, as ||q - q~||_inf <= gamma / (1 - gamma) max_i delta_i span(q~).
-        least, largest = problem.possible_returns
-        solved = self.high - self.low + 2.0 * self.res_q * horizon
-        span = min(largest - least, solved * (1.0 + 2.0 * gamma * horizon * self.most))
-        return Objective(self.value, mass * span, self.res_q * self.res_mu * horizon + rounding)
 
 
 @dataclass(frozen=True)
@@ -181,20 +147,27 @@ class BellmanSolution:
 
     def objective(self) -> Objective:
         """J with bounds on what truncation and solver can have cost."""
-        q, mu, delta = self.q, self.mu, self.at_next.dropped  # (m,)
+        problem, q, mu = self.estimator.problem, self.q, self.mu
+        gamma, delta = problem.config.gamma, self.at_next.dropped  # (m,)
+        most, horizon = float(delta.max()), 1.0 / (1.0 - gamma)
+        problem.warn_if_capped(delta, most)
         ends = ([end.item() for end in torch.aminmax(x)] for x in (q.value, q.residual))
         (low, high), (res_low, res_high) = ends
+        res_q, res_mu = max(-res_low, res_high), float(mu.residual.abs().sum())
+        # Sums are rounded too: a few units in the last place of their largest terms.
+        scale = float(mu.value.abs().sum()) * max(-low, high)
+        rounding = 16.0 * torch.finfo(mu.value.dtype).eps * scale
+        # Unvisited rows do not count; the solved visitation is off by at most the last term.
         visits = self.transition.spread(mu.value.clamp(min=0.0))
-        sums = (mu.residual.abs().sum(), mu.value.abs().sum(), delta.max(), visits @ delta)
-        mean = float(self.at_initial.dropped.mean())
-        measured = Measured(
-            q.matvecs,
-            mu.matvecs,
-            float(self.eps0 @ q.value + mu.value @ q.residual),
-            *(low, high, max(-res_low, res_high)),
-            *(*map(float, sums), mean),
-        )
-        return measured.objective(self.estimator.problem, delta)
+        mass = gamma * float(visits @ delta) + float(self.at_initial.dropped.mean())
+        mass += gamma * most * res_mu / (1.0 - gamma)
+        # Two bounds hold on the span of the complete equation's q: by rewards alone, and by the
+        # solved q~, as ||q - q~||_inf <= gamma / (1 - gamma) max_i delta_i span(q~).
+        least, largest = problem.possible_returns
+        solved = high - low + 2.0 * res_q * horizon
+        span = min(largest - least, solved * (1.0 + 2.0 * gamma * horizon * most))
+        value = float(self.eps0 @ q.value + mu.value @ q.residual)
+        return Objective(value, mass * span, res_q * res_mu / (1.0 - gamma) + rounding)
 
     def output_gradients(self) -> tuple[Tensor, ...]:
         """dJ with respect to the policy's outputs at the queries, Eq. (10)."""

@@ -30,7 +30,7 @@ typedef struct {
   const real *weights;
   char *room;
   int64_t n, group, d_a, passes, cells, work; /* and what is worth a thread each */
-  double gamma;
+  double gamma, span; /* and of the returns that can be had */
   const real *rewards, *scale; /* (n); null if all are 1 */
   const real *variances;       /* of the action kernel, (d_a) */
   real *eps0, *visits;         /* (n), (n group) */
@@ -43,7 +43,7 @@ typedef struct {
   real *const *parameters;
   real *gradient, *means, *squares; /* one after the other */
   double beta[2], eps;
-  double *found; /* (12), see `Measured` */
+  double *found; /* (7), see `Measured` */
 } Update;
 
 static int64_t at_most(int64_t n_threads, int64_t worth) { return worth < n_threads ? worth : n_threads; }
@@ -102,19 +102,24 @@ static void weigh(const Update *u, const Queries *at, int64_t n_threads) {
     }
 }
 
+/* Products, J and what truncation and solver can have cost, as `BellmanSolution.objective`. */
 static void measure(const Update *u) {
-  double *found = u->found, least;
-  for (int s = 0; s < 2; s++) found[s] = u->outcomes[3 * s];
-  found[2] = inner(u->eps0, u->x[0], u->n) + inner(u->x[1], u->residuals[0], u->n);
-  ends_of(u->x[0], u->n, &found[3], &found[4]);
-  ends_of(u->residuals[0], u->n, &found[5], &found[6]);
-  found[5] = -found[5] > found[6] ? -found[5] : found[6];
-  found[6] = total(u->residuals[1], u->n);
-  found[7] = total(u->x[1], u->n);
-  ends_of(u->next.dropped, u->next.m, &least, &found[8]);
+  double low, high, res_low, res_high, least, most, horizon = 1.0 / (1.0 - u->gamma);
+  for (int s = 0; s < 2; s++) u->found[s] = u->outcomes[3 * s];
+  u->found[2] = inner(u->eps0, u->x[0], u->n) + inner(u->x[1], u->residuals[0], u->n);
+  ends_of(u->x[0], u->n, &low, &high);
+  ends_of(u->residuals[0], u->n, &res_low, &res_high);
+  ends_of(u->next.dropped, u->next.m, &least, &most);
+  double res_q = fmax(-res_low, res_high), res_mu = total(u->residuals[1], u->n);
   spread(u, 1);
-  found[9] = inner(u->visits, u->next.dropped, u->next.m);
-  found[10] = total(u->initial.dropped, u->initial.m) / u->initial.m;
+  double mass = u->gamma * inner(u->visits, u->next.dropped, u->next.m);
+  mass += total(u->initial.dropped, u->initial.m) / u->initial.m + u->gamma * most * res_mu * horizon;
+  double solved = high - low + 2.0 * res_q * horizon;
+  double span = fmin(u->span, solved * (1.0 + 2.0 * u->gamma * horizon * most));
+  double rounding = 16.0 * EPSILON * total(u->x[1], u->n) * fmax(-low, high);
+  u->found[3] = mass * span;
+  u->found[4] = res_q * res_mu * horizon + rounding;
+  u->found[5] = most;
 }
 
 /* Kingma and Ba (2015), Algorithm 1, upwards: as `Adam.step`. */
@@ -130,7 +135,7 @@ static void step(const Update *u, double rate, double unbiased) {
       real length = (real)sqrt((double)*s) / (real)unbiased;
       u->parameters[t][i] += *m * (real)rate / (length + (real)u->eps);
     }
-  u->found[11] = sqrt(square);
+  u->found[6] = sqrt(square);
 }
 
 /* 0 if all is done. Nothing is learned where a solve does not end, and 1 is returned; -1 where

@@ -140,8 +140,7 @@ def ascend(
         rate, fallbacks = config.rate(step, n_updates), 0
         found = None if compiled is None else compiled.run(state.start, rate)
         if compiled is not None and found is not None:
-            objective, start = found.objective(problem, compiled.dropped), compiled.start
-            matvecs, norm = int(found.q_matvecs + found.mu_matvecs), found.gradient_norm
+            (objective, matvecs, norm), start = found, compiled.start
         else:
             solution = estimator.solve(policy, generator, solver, state.start, made)
             made, start, objective = solution.made, solution.following(), solution.objective()
