@@ -30,6 +30,7 @@ FLAGS = ("-std=gnu11", "-O3", "-ffp-contract=fast", "-shared", "-fPIC", "-pthrea
 """Not -ffast-math: it may reorder what makes the digits the same on any thread."""
 SAFE = ("-fno-math-errno", "-fno-trapping-math")
 TUNED = (("-march=native",), ())  # for this processor, or for any like it
+STANDARD = b"#include <math.h>\n#include <pthread.h>\n#include <stdint.h>\n#include <stdlib.h>\n"
 _pools: list[int | None] = []  # threads of each file that was loaded
 
 
@@ -44,18 +45,29 @@ def compiled(package: str, name: str, is_single: bool) -> Any:
     given = ["-I", str(importlib.resources.files("nopg")), *["-DSINGLE"] * is_single]
     for tuned in TUNED:
         try:
-            return _loaded([compiler, *FLAGS, *SAFE, *tuned, *given, "-x", "c", "-"], source)
+            return _loaded([compiler, *FLAGS, *SAFE, *tuned], [*given, "-x", "c", "-"], source)
         except (OSError, subprocess.SubprocessError) as error:
             reason = error
     logger.info("%s is done without C, the compiler failed: %s", name, reason)
     return None
 
 
-def _loaded(command: list[str], source: bytes) -> ctypes.CDLL:
-    """The library that a command makes of a source, made once for all processes."""
+@functools.cache
+def _machine(*compiler: str) -> bytes:
+    """Every macro and our headers: what tells compilers and processors apart."""
+    ours = sorted(Path(str(importlib.resources.files("nopg"))).rglob("*.h"))
+    run: Any = functools.partial(subprocess.run, capture_output=True, check=True)
+    macros = run([*compiler, "-E", "-dM", "-x", "c", "-"], input=STANDARD).stdout
+    return bytes(macros + b"".join(path.read_bytes() for path in ours))
+
+
+def _loaded(compiler: list[str], given: list[str], source: bytes) -> ctypes.CDLL:
+    """The library that a compiler makes of a source, made once for all processes."""
+    command = [*compiler, *given]
     run: Any = functools.partial(subprocess.run, input=source, capture_output=True, check=True)
-    # With every macro the text tells headers, compilers and processors apart: a home may be shared.
-    name = hashlib.sha256(run([*command, "-E", "-dD"]).stdout + repr(command).encode()).hexdigest()
+    # A home may be shared among machines.
+    told = _machine(*compiler) + source + repr(command).encode()
+    name = hashlib.sha256(told).hexdigest()
     with tempfile.TemporaryDirectory() as fallback:
         folder = _own_folder() or Path(fallback)
         path = folder / f"{name}.so"

@@ -111,21 +111,11 @@ class CompiledUpdate:
         arrays = (rewards, system.scale, families[0].model.variances, eps0, new(m), *starts, *x)
         lowest, highest = problem.possible_returns
         learned = [(p.numel(), p.data_ptr()) for p in made.parameters]
-        fields = (
-            *(ctypes.cast(one, ctypes.c_void_p).value for one in functions),
-            *(*structures, *listed, *entries[1][1:], entries[1][0], room, *sizes),
-            *(
-                float(config.gamma),
-                float(highest - lowest),
-                *arrays,
-                *residuals,
-                outcomes,
-                core,
-                len(learned),
-            ),
-            *(np.array(one) for one in zip(*learned, strict=True)),
-            *(adam.change, adam.means, adam.squares, *BETAS, adam.eps, measured),
-        )
+        fields: list[Any] = [ctypes.cast(one, ctypes.c_void_p).value for one in functions]
+        fields += [*structures, *listed, *entries[1][1:], entries[1][0], room, *sizes]
+        fields += [float(config.gamma), float(highest - lowest), *arrays, *residuals, outcomes]
+        fields += [core, len(learned), *(np.array(one) for one in zip(*learned, strict=True))]
+        fields += [adam.change, adam.means, adam.squares, *BETAS, adam.eps, measured]
         kept += [fields, system, made]
         start, lost = Start(starts[0], starts[1], core), listed[4]
         return cls(packed(*fields), kept, library, problem, adam, start, lost, measured)

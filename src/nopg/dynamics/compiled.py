@@ -1,6 +1,8 @@
 """Rollouts in compiled code, `rollout.c`; without a compiler NumPy does the same."""
 
 import functools
+import importlib.resources
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -62,7 +64,7 @@ class CompiledModel:
         self._fields = fields
         self.d_s, self.d_a = fields["d_s"], fields["d_a"]
         self.is_noisy = fields.get("log_std") is not None
-        self.struct, self._kept = _structure(_MODEL, fields)
+        self.struct, self._kept = _structure("Model", fields)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pointers cannot be copied or pickled; what they point to can."""
@@ -95,7 +97,7 @@ class CompiledModel:
                 self._require(array, shape)
         else:
             given_by = actor.compiled_fields(self.d_a)
-        policies, kept = _structure(_POLICIES, given_by)
+        policies, kept = _structure("Policies", given_by)
         arrays = [np.empty((n_steps, n, k)) for k in (self.d_s, self.d_a, self.d_s, self.d_s)]
         arrays += [np.empty((n_steps, n)) for _ in range(4)]
         arrays[0][0] = starts
@@ -191,50 +193,35 @@ def filled_up(array: Array, value: float = 0.0) -> Array:
     return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, missing)], constant_values=value)
 
 
-_MODEL = """
-whole d_s d_p d_a d d_z q n_draws n_curved n_waves
-reals centre factor linear
-wholes target count
-reals inverse_scales points offsets weights frequencies phases wave_weights
-flags is_single
-singles points32 offsets32 weights32 frequencies32 phases32 wave_weights32
-reals noise_centre noise_factor log_std log_low log_high mixing
-wholes copied
-whole n_copied n_changes
-reals low high below above
-flags stops is_set
-reals set_to
-whole has_stops n_angles
-wholes angles turned
-real reward_low reward_high
-whole n_points
-reals end_factor end_points end_offsets ended end_rewards
-whole n_ending n_limits
-wholes limit_columns
-reals limit_slopes limit_offsets limit_rewards
-whole n_pairs n_each
-wholes pairs
-reals pair_factors pair_points pair_offsets pair_weights pair_linear
-"""
-_POLICIES = """
-whole count n_layers n_out is_discrete is_decided is_squashed
-wholes widths
-reals mean factor weights biases middle half given around gains limits
-"""
-_NUMBERS: dict[str, Any] = {"whole": int, "real": float}
-_ARRAYS = {"wholes": np.int64, "reals": np.float64, "singles": np.float32, "flags": np.uint8}
+_KINDS: dict[str, Any] = {"int64_t": np.int64, "double": np.float64, "float": np.float32}
+_KINDS["unsigned char"] = np.uint8
 
 
-def _structure(layout: str, fields: dict[str, Any]) -> tuple[bytes, list[Any]]:
+@functools.cache
+def _layout(name: str) -> list[tuple[str, Any, bool]]:
+    """Name and type of each field of a structure in C, and whether it points to an array."""
+    folder, fields = importlib.resources.files("nopg"), []
+    sources = [(folder / path).read_text() for path in ("act.h", "dynamics/rollout.c")]
+    text = re.sub(r"/\*.*?\*/", "", "".join(sources), flags=re.DOTALL)
+    (body,) = re.findall(rf"typedef struct {{([^}}]*)}} {name};", text)
+    for kind, names in re.findall(r"(?:const )?(unsigned char|\w+) ([^;]*);", body):
+        if kind not in _KINDS:  # a structure within
+            fields += _layout(kind)
+            continue
+        each = [one.strip() for one in names.split(",")]
+        fields += [(one.lstrip("*"), _KINDS[kind], one[0] == "*") for one in each]
+    return fields
+
+
+def _structure(layout: str, given: dict[str, Any]) -> tuple[bytes, list[Any]]:
     """A structure of `rollout.c`, what is missing 0, and the arrays it points to."""
-    values: list[Any] = []
-    kept: list[Any] = []
-    for kind, *names in (line.split() for line in layout.strip().splitlines()):
-        for value in map(fields.get, names):
-            if value is not None and kind in _ARRAYS:
-                kept.append(np.ascontiguousarray(value, dtype=_ARRAYS[kind]))
-                value = kept[-1].ctypes.data
-            elif value is not None:
-                value = _NUMBERS[kind](value)
-            values.append(value)
+    values, kept = list[Any](), list[Any]()
+    for name, kind, is_array in _layout(layout):
+        value = given.get(name)
+        if value is not None and is_array:
+            kept.append(np.ascontiguousarray(value, dtype=kind))
+            value = kept[-1].ctypes.data
+        elif value is not None:
+            value = kind(value).item()
+        values.append(value)
     return packed(*values), kept

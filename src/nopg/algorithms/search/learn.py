@@ -115,6 +115,8 @@ def learn(
         >>> action.shape
         (1,)
     """
+    compile_ahead("likelihood.c", "dynamics/rollout.c", "algorithms/search/distil.c")
+    compile_ahead("bellman/rows.c", "linalg/solve.c", "policies/perceptron.c", "bellman/update.c")
     data = without_time_limit(as_dataset(data))
     if policy is None:
         policy = "discrete" if data.is_discrete else "deterministic"
@@ -131,8 +133,6 @@ def learn(
     far = discount_of(data)
     gamma = common["gamma"] = far if gamma is None else gamma
     config = NOPG(seed=seed, **common).config
-    compile_ahead("dynamics/rollout.c", "algorithms/search/distil.c")
-    compile_ahead("bellman/rows.c", "linalg/solve.c", "likelihood.c")
     space = action_space_of(data, action_space)
     known_reward = None
     if reward is not None:
