@@ -21,9 +21,9 @@ from benchmarks.tasks import Task, random_task
 
 from nopg.algorithms.nopg.ascent import ascend
 from nopg.algorithms.nopg.config import TrainingConfig
-from nopg.bellman.parts import joined_parts
 from nopg.bellman.problem import EstimatorConfig, Problem
 from nopg.bellman.samples import Samples
+from nopg.bellman.sharded import joined_parts
 from nopg.bellman.solution import Estimator
 from nopg.data.dataset import Dataset
 from nopg.linalg.ranks import Ranks, joined_ranks

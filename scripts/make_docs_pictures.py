@@ -23,7 +23,7 @@ from reproduction.tasks.random_agents import pendulum_random
 
 import nopg
 from nopg.cli.swing_up import BOTTOM, GAMMA, OPTIMUM, grid_dataset, swing_up
-from nopg.kernels.leave_one_out import leave_one_out
+from nopg.kernels.bandwidths import leave_one_out
 from nopg.randomness import Seed
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images"

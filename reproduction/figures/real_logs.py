@@ -22,7 +22,7 @@ import numpy as np
 from nopg.data.dataset import Dataset
 from nopg.errors import DataError
 from nopg.evaluation.model import ModelEvaluator
-from nopg.evaluation.replayed_windows import STEPS
+from nopg.evaluation.replay import STEPS
 from nopg.randomness import Seed
 from reproduction.envs.base import FloatArray
 from reproduction.workers import Deadline, in_parallel

@@ -7,9 +7,8 @@ import pytest
 import torch
 
 import nopg
-from nopg.bellman.paths import MeanPaths
+from nopg.bellman.paths import KEPT, MeanPaths, transported
 from nopg.bellman.samples import Samples
-from nopg.bellman.transported import KEPT, transported
 
 NOISE, N = 0.1, 1200
 

@@ -17,7 +17,7 @@ from benchmarks.distributed import tensors_of
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import nopg
-from nopg.bellman import parts
+from nopg.bellman import sharded
 from nopg.errors import ConfigError
 from nopg.linalg import ranks as messages
 from nopg.linalg.ranks import Ranks, joined_ranks
@@ -123,7 +123,7 @@ def fits(ranks: Ranks | None) -> Answers:
     found: Answers = {}
     for name, fit in FITS.items():
         if name == "few seen":
-            parts.SEEN = messages.PASSED = FEW
+            sharded.SEEN = messages.PASSED = FEW
         found |= {f"{name}/{key}": value for key, value in fit(ranks).items()}
     return found
 

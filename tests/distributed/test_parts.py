@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nopg.bellman import parts
+from nopg.bellman import sharded
 from nopg.linalg import ranks as messages
 from tests.distributed.parts_program import (
     CASES,
@@ -56,7 +56,7 @@ def found(folder: Path) -> list[Answers]:
 @pytest.fixture(scope="module")
 def truth(tmp_path_factory: pytest.TempPathFactory) -> Answers:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "SEEN", parts.SEEN)  # which the last of the fits change
+        patch.setattr(sharded, "SEEN", sharded.SEEN)  # which the last of the fits change
         patch.setattr(messages, "PASSED", messages.PASSED)
         alone = memory(None, tmp_path_factory.mktemp("alone"))
         return equations(None) | fits(None) | {f"memory/{k}": v for k, v in alone.items()}

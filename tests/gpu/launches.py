@@ -86,7 +86,7 @@ class Inputs:
 
 def inputs(case: Case, seed: int = 0) -> Inputs:
     """A random update of the shape of `case`, a fifth of its rows terminal."""
-    from nopg.gpu.transpose import transposed_pattern
+    from nopg.gpu.sweep import transposed_pattern
 
     generator = torch.Generator().manual_seed(seed)
     n, k, d_a = case.n, case.k, case.d_a
@@ -245,7 +245,7 @@ def launch_all(case: Case) -> None:
     from nopg.gpu import sweep
     from nopg.gpu.nearest import NearestSamples
     from nopg.gpu.perceptron import FusedNetwork
-    from nopg.gpu.transpose import transposed_values
+    from nopg.gpu.sweep import transposed_values
 
     x = inputs(case)
     fused = kernel_rows(x)

@@ -10,8 +10,8 @@ from torch import Tensor
 
 pytest.importorskip("triton", reason="Triton is not available on this platform")
 
-from nopg.gpu import sweep, transpose
-from nopg.gpu.transpose import transposed_pattern, transposed_values
+from nopg.gpu import sweep
+from nopg.gpu.sweep import transposed_pattern, transposed_values
 from tests.gpu import reference
 from tests.gpu.launches import (
     CASES,
@@ -81,7 +81,7 @@ def test_products_with_rows_and_their_derivatives(case: Case) -> None:
 def test_a_pattern_made_in_parts_is_that_of_one_sort(
     n: int, k: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transpose, "SORTED", 5 * k)
+    monkeypatch.setattr(sweep, "SORTED", 5 * k)
     generator = torch.Generator().manual_seed(4)
     columns = torch.stack([torch.randperm(n, generator=generator) for _ in range(23)])
     columns = columns[:, :k].to(DEVICE, torch.int32)

@@ -11,9 +11,8 @@ from scipy.optimize import approx_fprime
 
 import nopg
 from nopg.cli.swing_up import grid_dataset
-from nopg.kernels.bandwidths import select_bandwidths
+from nopg.kernels.bandwidths import _Regression, leave_one_out, select_bandwidths
 from nopg.kernels.cross_validation import cross_validated_bandwidth, half_spacing
-from nopg.kernels.leave_one_out import _Regression, leave_one_out
 
 
 def transitions(s: Any, a: Any, r: Any, s_next: Any) -> nopg.Dataset:

@@ -133,7 +133,7 @@ def test_baselines_do_not_depend_on_the_engine(method: str) -> None:
         ("PWIS", "", "nopg/policies/build.py"),
         ("NOPG-D", "paper", "nopg/bellman/solution.py"),
         ("NOPG-S", "paper", "nopg/algorithms/nopg/training.py"),
-        ("NOPG-D", "defaults", "nopg/kernels/leave_one_out.py"),
+        ("NOPG-D", "defaults", "nopg/kernels/bandwidths.py"),
         ("NOPG-D", "paper", "nopg/linalg/krylov.py"),
         ("learn-S", "", "nopg/algorithms/search/learn.py"),
         ("learn", "", "nopg/dynamics/gaussian_process.py"),

@@ -91,9 +91,7 @@ def matched_slopes(
     return slopes
 
 
-def _run(
-    function: Any, sizes: tuple[float, ...], given: tuple[Any, ...], found: Any, n_entries: int
-) -> None:
+def _run(function: Any, sizes: tuple[float, ...], given: Any, found: Any, n_entries: int) -> None:
     """Call it with a structure of these fields; so many entries say how many threads."""
     kept = [None if x is None else x.contiguous() for x in given]
     function(packed(*sizes, *kept, *found), threads_for(1 + n_entries // FEW))

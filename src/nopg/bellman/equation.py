@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nopg.bellman.parts import joined_parts
 from nopg.bellman.problem import NADARAYA_WATSON, EstimatorConfig, Problem
 from nopg.bellman.rows import Neighbours
 from nopg.bellman.samples import initial_state_tensor
+from nopg.bellman.sharded import joined_parts
 from nopg.bellman.solution import BellmanSolution, Estimator, Objective
 from nopg.data.dataset import Dataset
 from nopg.kernels.bandwidths import Bandwidths

@@ -49,8 +49,7 @@ class FusedSystem:
                 "The fused update must have rows of equal length and kernel-mean next "
                 "states, this problem has not; pass neighbours=64, or train unfused."
             )
-        from nopg.gpu.sweep import sum_buffer
-        from nopg.gpu.transpose import transposed_pattern
+        from nopg.gpu.sweep import sum_buffer, transposed_pattern
 
         samples, gamma, B = problem.samples, problem.config.gamma, n_policies
         like, n = samples.states, len(samples.states)
@@ -78,7 +77,7 @@ class FusedSystem:
 
     def evaluate(self, taken: Tensor) -> None:
         """P, its transpose and eps0 for the actions taken, (B, n + b, d_a)."""
-        from nopg.gpu.transpose import transposed_values
+        from nopg.gpu.sweep import transposed_values
 
         weights = self.later.build(taken[:, : self.n])
         transposed_values(weights, self.rows, self.slots, self.discount, out=self.values)
@@ -120,9 +119,7 @@ class FusedSystem:
         return objective, torch.cat([later, first / first.shape[1]], dim=1)
 
 
-def _fused_rows(
-    problem: Problem, n_policies: int, accuracy: float
-) -> "tuple[FusedRows, FusedRows]":
+def _fused_rows(problem: Problem, B: int, accuracy: float) -> "tuple[FusedRows, FusedRows]":
     """Rows at next states and at initial states, by the row model of the settings."""
     from nopg.gpu.matched import FusedMatchedRows, Newton
     from nopg.gpu.rows import FusedKernelRows, feature_table
@@ -141,8 +138,8 @@ def _fused_rows(
         assert block.columns is not None  # by `supports`
         listed = (block.log_psi, block.columns, table, points, precision)
         if is_matched:
-            return FusedMatchedRows(newton, *listed, n_policies, n_angles)
-        return FusedKernelRows(*listed, n_policies)
+            return FusedMatchedRows(newton, *listed, B, n_angles)
+        return FusedKernelRows(*listed, B)
 
     return fused(problem.next_rows), fused(problem.initial_rows)
 

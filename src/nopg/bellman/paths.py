@@ -11,7 +11,7 @@ differ from the mean by what a sample close by differs from it (`step_regression
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -34,6 +34,7 @@ look farther than the other and averages more noise away."""
 NEGLIGIBLE = 0.05  # weight gamma^T at which paths end
 N_ENDS = 2  # samples that ended beyond all others make a limit; that met, a wall
 AT_REST = 1e-4  # step in bandwidths below which a path has arrived for good
+KEPT, AT_ONCE = 3, 4096  # one sample in so many keeps its action; samples moved in one go
 
 
 class Wall(NamedTuple):
@@ -61,7 +62,7 @@ class MeanPaths:
     walls: tuple[Wall, ...]  # where the system itself stops
 
     @classmethod
-    def of(cls, samples: Samples, bandwidths: Bandwidths, gamma: float) -> "MeanPaths":
+    def of(cls, samples: Samples, bandwidths: Bandwidths, gamma: float) -> Self:
         """Paths through these data."""
         s, arcs = samples, ArcCoordinates.of(samples.states)
         here, there = arcs.places(s.states), arcs.places(s.next_states)
@@ -77,9 +78,7 @@ class MeanPaths:
         return cls(regression, gamma, lost, limits.numpy(), worths.numpy(), walls)
 
     @classmethod
-    def through(
-        cls, data: Dataset, bandwidths: Bandwidths, gamma: float, seed: Seed
-    ) -> "MeanPaths":
+    def through(cls, data: Dataset, bandwidths: Bandwidths, gamma: float, seed: Seed) -> Self:
         """Paths through a log, or a random part of a long one, for the rows' widths."""
         samples = Samples.of(data, torch.float64, "cpu")
         if len(data) > MOST_ROWS:
@@ -194,3 +193,34 @@ def _walls(there: Array, n_straight: int) -> tuple[Wall, ...]:
             if len(met) >= N_ENDS:
                 found.append(Wall(d, sign, np.where((met == met[0]).all(axis=0), met[0], np.nan)))
     return tuple(found)
+
+
+def transported(samples: Samples, paths: MeanPaths, generator: np.random.Generator) -> Samples:
+    """Most of the samples with another action, and where it would have led, for rows in noise."""
+    # A row looks for samples whose state *and* action surround its query. What it finds far away it
+    # takes all the same, and its spread adds to the noise of the system at every step: a pendulum
+    # is carried up by it, a mass out of the data. But what another action does to a step, a
+    # regression of all steps knows far better than the noise of one step allows to see. So samples
+    # are moved to the ends of the actions that their neighbours took, and every state nearby speaks
+    # for every action; what the wind did stays random. A part is left as it is, for motion that is
+    # not straight in the action.
+    arcs, n = paths.regression.arcs, len(samples.rewards)
+    rows = generator.permutation(n)[n // KEPT :]
+    low, high = paths.regression.actions_near(samples.states.numpy()[rows])
+    taken = np.where(generator.random(low.shape) < 0.5, low, high)
+    draws, stays = generator.random((2, len(rows)))
+    where, parts = torch.as_tensor(rows), []
+    for first in range(0, len(rows), AT_ONCE):
+        some = slice(first, first + AT_ONCE)
+        states = samples.states[where[some]]
+        x = arcs.places(states).numpy()
+        parts.append(paths.step(x, states.numpy(), taken[some], draws[some]))
+    place, rewards, goes_on = (np.concatenate(each) for each in zip(*parts, strict=True))
+    reached = arcs.states(torch.from_numpy(place))
+    moved = {"actions": taken, "rewards": rewards, "next_states": reached}
+    moved["continuation"] = (stays < goes_on).astype(float)
+    columns: dict[str, Any] = {
+        name: getattr(samples, name).index_copy(0, where, torch.as_tensor(values))
+        for name, values in moved.items()
+    }
+    return replace(samples, **columns)

@@ -241,7 +241,7 @@ def list_rows(
         pieces = samples.ranks.passed_round(samples.states)
         block = passed_block(queries, pieces, h, neighbours, n)
         return QueryRows((block,), samples.actions, queries, (len(queries), n))
-    margin = -math.log(config.tolerance) + _action_span(samples, bandwidths)
+    margin = _action_span(samples, bandwidths) - math.log(config.tolerance)
     given = (queries, samples.states, samples.actions, h, neighbours)
     return query_rows(*given, log_margin=margin, most=config.max_neighbours)
 

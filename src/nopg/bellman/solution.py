@@ -198,6 +198,4 @@ class BellmanSolution:
         both = zip(self.outputs, slopes, strict=True)
         learned = [(output * slope).sum() for output, slope in both if output.requires_grad]
         # Sums, since torch imports its compiler to check the shapes of slopes.
-        found = torch.autograd.grad(learned, parameters, allow_unused=True, retain_graph=True)
-        pairs = zip(parameters, found, strict=True)
-        return tuple(torch.zeros_like(p) if g is None else g for p, g in pairs)
+        return torch.autograd.grad(learned, parameters, retain_graph=True, materialize_grads=True)

@@ -65,8 +65,7 @@ class StepRegression:
         self.has_labels = bool(s.n_actions)
         self._similarity: Array | None = None  # log kernel between labels, if any
         if s.n_actions:
-            similarity = log_label_similarity(s.n_actions, bandwidths.action[0])
-            self._similarity = similarity.double().numpy()
+            self._similarity = log_label_similarity(s.n_actions, bandwidths.action[0]).numpy()
         self.is_noisy = self._finds_noise()
 
     def step(

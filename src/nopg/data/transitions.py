@@ -8,19 +8,8 @@ import numpy as np
 from gymnasium.spaces import Space
 from numpy.typing import NDArray
 
+from nopg.data import validation
 from nopg.data.history import HistoryLayout
-from nopg.data.validation import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    as_actions,
-    as_episodes,
-    as_flags,
-    as_matrix,
-    as_vector,
-    preview,
-    require_same_length,
-)
 from nopg.errors import DataError
 
 ARRAYS = (
@@ -34,13 +23,13 @@ SAME = 1e-6  # share of a spread by which s' and the next s may differ
 class TransitionTable:
     """The rows of a `Dataset`, as readers, writers and diagnostics know them."""
 
-    observations: FloatArray
-    actions: FloatArray | IntArray
-    rewards: FloatArray
-    next_observations: FloatArray
-    terminations: BoolArray
-    truncations: BoolArray
-    episodes: IntArray | None
+    observations: validation.FloatArray
+    actions: validation.FloatArray | validation.IntArray
+    rewards: validation.FloatArray
+    next_observations: validation.FloatArray
+    terminations: validation.BoolArray
+    truncations: validation.BoolArray
+    episodes: validation.IntArray | None
     observation_names: tuple[str, ...]
     action_names: tuple[str, ...]
     sample_time: float | None
@@ -67,18 +56,18 @@ class TransitionTable:
         notes: Sequence[str] = (),
         history: HistoryLayout | None = None,
     ) -> None:
-        states = as_matrix("observations", observations)
+        states = validation.as_matrix("observations", observations)
         n = len(states)
         arrays: dict[str, Any] = {
             "observations": states,
-            "actions": as_actions(actions),
-            "rewards": as_vector("rewards", rewards),
-            "next_observations": as_matrix("next_observations", next_observations),
-            "terminations": as_flags("terminations", terminations, n),
-            "truncations": as_flags("truncations", truncations, n),
-            "episodes": as_episodes(episodes),
+            "actions": validation.as_actions(actions),
+            "rewards": validation.as_vector("rewards", rewards),
+            "next_observations": validation.as_matrix("next_observations", next_observations),
+            "terminations": validation.as_flags("terminations", terminations, n),
+            "truncations": validation.as_flags("truncations", truncations, n),
+            "episodes": validation.as_episodes(episodes),
         }
-        require_same_length(arrays)
+        validation.require_same_length(arrays)
         if n < 2:
             raise DataError(f"A dataset needs at least two transitions, got {n}; record more.")
         d_s, d_next = states.shape[1], arrays["next_observations"].shape[1]
@@ -142,7 +131,7 @@ class TransitionTable:
         found = {name: getattr(self, name) for name in ARRAYS}
         return {name: array for name, array in found.items() if array is not None}
 
-    def first_states(self) -> FloatArray:
+    def first_states(self) -> validation.FloatArray:
         """The first observation of each episode, (n_episodes, d_s)."""
         if self.episodes is None:
             raise DataError("Without `episodes` initial states are unknown; pass `initial_states`.")
@@ -157,7 +146,7 @@ class TransitionTable:
         return replace(self, **changes, notes=(*self.notes, note))
 
 
-def run_starts(table: TransitionTable) -> tuple[IntArray, BoolArray]:
+def run_starts(table: TransitionTable) -> tuple[validation.IntArray, validation.BoolArray]:
     """Rows in time order, and which of them is the first of its run, (n,) both."""
     # A run ends with its episode, at a flag, and where rows are missing in between.
     n, ids = len(table), table.episodes
@@ -196,7 +185,7 @@ def require_inside(actions: Any, space: Space[Any] | None) -> None:
         rows = np.nonzero(outside)[0]
         raise DataError(
             f"`actions` must lie in the action space {space}, {len(rows)} rows do not "
-            f"({preview(rows)}); clip them if the system did, or pass a wider space."
+            f"({validation.preview(rows)}); clip them if the system did, or pass a wider space."
         )
 
 

@@ -165,7 +165,9 @@ def model_rollout(
         running = running * running_probability(PredictedStep(*block[2:]))[-1]
         last = [field[-1] for field in block]
         outcome = PredictedStep(*last[2:])
-        if until_rest and _is_at_rest(model, last[0], outcome):
+        moved = np.abs(outcome.next_states - last[0]) / model.bounds.typical_step.numpy()
+        leaving = outcome.terminated.max() + outcome.out_of_support.max()
+        if until_rest and moved.max() < AT_REST and leaving < 1e-9:
             at_rest = gamma ** sum(len(block[0]) for block in blocks) * running * outcome.rewards
             break
         if running.max() < GONE:
@@ -174,13 +176,6 @@ def model_rollout(
     outcomes = PredictedStep(*whole[2:])
     returns = discounted_return(outcomes, gamma, model.worst_value(gamma)) + at_rest / (1.0 - gamma)
     return ModelRollout(whole[0], whole[1], outcomes, returns)
-
-
-def _is_at_rest(model: TransitionModel, states: Array, after: PredictedStep[Array]) -> bool:
-    """Whether no rollout moves, terminates or leaves the data any more."""
-    moved = np.abs(after.next_states - states) / model.bounds.typical_step.numpy()
-    leaving = after.terminated.max() + after.out_of_support.max()
-    return bool(moved.max() < AT_REST and leaving < 1e-9)
 
 
 def rollout_gradients(

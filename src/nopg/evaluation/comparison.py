@@ -100,9 +100,8 @@ def compared_with_log(
     counts = np.array([spread.degrees, n - 1.0 if n > 1 else spread.degrees])
     freedom = parts.sum() ** 2 / max(float((parts**2 / counts).sum()), 1e-300)
     spread = replace(spread, errors=errors, freedom=max(float(freedom), 1.0))
-    values = (float(ours.runs.mean()), float(earned.mean()))
-    rest = (values, "the log", earned, ours.reason(level))
-    return _found(each.mean(keepdims=True), spread, level, *rest)
+    values, reason = (float(ours.runs.mean()), float(earned.mean())), ours.reason(level)
+    return _found(each.mean(keepdims=True), spread, level, values, "the log", earned, reason)
 
 
 def first_runs(log: Dataset) -> list[np.ndarray]:

@@ -1,13 +1,10 @@
 """Answers with intervals: an estimate, its ends, and how far it may be off."""
 
 from dataclasses import dataclass, replace
-from statistics import NormalDist
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
-import torch
 from scipy.special import stdtr, stdtrit
-from torch import Tensor
 
 from nopg.errors import ConfigError
 from nopg.policies.arrays import Array
@@ -51,9 +48,7 @@ class Estimate:
     def single(self) -> Self:
         """The same with numbers in place of arrays of one entry."""
         found = {name: getattr(self, name) for name in ("value", "low", "high", "noise", "model")}
-        numbers: dict[str, Any] = {
-            name: float(np.ravel(x)[0]) for name, x in found.items() if x is not None
-        }
+        numbers: Any = {k: float(np.ravel(x)[0]) for k, x in found.items() if x is not None}
         return replace(self, **numbers)
 
     def as_unknown(self, reason: str, where: Any = True) -> Self:
@@ -85,41 +80,6 @@ class Estimate:
         return f"{shown} ({self.level:.0%}, by {self.by})"
 
 
-class Answers(NamedTuple):
-    """What the equation, its replicas and other rows say to one question.
-
-    The interval reaches from the lowest to the highest row model, and further,
-
-        [min - pad - (v - worst) unknown, max + pad + (best - v) unknown],
-        pad = z sqrt(spread^2 + ((max - min) / 2)^2),   unknown = sum_x w_x u_x,
-
-    where worst and best are what the lowest and the highest reward seen come to.
-    """
-
-    value: Tensor  # answers with the plain rows, (m,)
-    replicas: Tensor  # of its replicas, (m, b)
-    others: list[Tensor]  # with other rows, (m,) each
-    possible: tuple[float, float]  # lowest and highest answer there can be
-    unknown: Tensor  # visits to places without data, (m,) or a scalar
-
-    def interval(self, level: float) -> Estimate:
-        """The ends, kept within what is possible."""
-        z = NormalDist().inv_cdf(0.5 + 0.5 * level)
-        every = torch.stack([self.value, *self.others])  # (1 + others, m)
-        low, high = every.amin(dim=0), every.amax(dim=0)
-        # Other rows remove a part of the bias, and agree with the plain rows on the rest: of what
-        # they show of it, half is the standard deviation of what smoothing still hides.
-        pad = z * (self.replicas.var(dim=1) + (0.5 * (high - low)).square()).sqrt()
-        worst, best = self.possible
-        low = low - pad - self.unknown * (self.value - worst).clamp(min=0.0)
-        high = high + pad + self.unknown * (best - self.value).clamp(min=0.0)
-        # An answer outside what is possible, by rounding, stays inside its interval.
-        low = torch.minimum(low.clamp(min=worst), self.value)
-        high = torch.maximum(high.clamp(max=best), self.value)
-        ends = [x.double().cpu().numpy() for x in (self.value, low, high)]
-        return Estimate(ends[0], ends[1], ends[2], level)
-
-
 @dataclass(frozen=True)
 class Spread:
     """How far m answers may be off, for lack of data and for lack of paths.
@@ -133,8 +93,7 @@ class Spread:
     deviations: Array  # answers in drawn models less the answers themselves, (S, m)
     scale: float  # what replay of held-out data found bands to be too narrow by
     errors: Array  # standard errors of other kinds, (m,)
-    # Answers in models without a part of the data each, (K, m); None if nobody asked.
-    left_out: Array | None = None
+    left_out: Array | None = None  # answers in models without a part of the data each, (K, m)
     gaps: Array | None = None  # answers in models with wider gaps, (K, m)
     freedom: float = 0.0  # degrees of freedom; 0 for those of the models
 

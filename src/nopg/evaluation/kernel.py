@@ -164,11 +164,9 @@ class KernelEvaluator:
 
     def _alone(self) -> Problem:
         """The problem, if this process holds all of its data."""
-        if self.problem.samples.ranks is not None:
-            raise ConfigError(
-                "This needs all data, ranks share them; ask after save and nopg.load."
-            )
-        return self.problem
+        if self.problem.samples.ranks is None:
+            return self.problem
+        raise ConfigError("This needs all data, ranks share them; ask after save and nopg.load.")
 
     def _at(self, states: Any, values: Tensor) -> NDArray[np.float64]:
         rows = evaluate_at(self.problem, self.policy, states, self.seed)

@@ -20,6 +20,7 @@ stochastic and discrete policies average several, and there the average is rewei
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import NormalDist
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -33,7 +34,7 @@ from nopg.bellman.samples import Samples, initial_state_tensor
 from nopg.bellman.solution import BellmanSolution, Estimator
 from nopg.data.dataset import Dataset
 from nopg.errors import warn
-from nopg.evaluation.intervals import Answers, Estimate
+from nopg.evaluation.intervals import Estimate
 from nopg.evaluation.support import distance_of_rows, usual_distance
 from nopg.linalg.operators import LinearOperator
 from nopg.linalg.solve import SolverConfig, solve_columns
@@ -64,10 +65,8 @@ class EnsembleBasis(NamedTuple):
     def of(cls, problem: Problem, data: Dataset, seed: Seed) -> Self:
         """For the rows of this problem, made of these data."""
         weights = replica_weights(data, problem.samples, seed.numpy("replicas"))
-        others = tuple(
-            (scale, _seen_as(problem, rows, scale))
-            for rows, scale in ALTERNATIVES[problem.config.rows]
-        )
+        kinds = ALTERNATIVES[problem.config.rows]
+        others = tuple((scale, _seen_as(problem, rows, scale)) for rows, scale in kinds)
         return cls(weights, others, usual_distance(problem), seed)
 
 
@@ -113,6 +112,41 @@ def replica_values(solution: BellmanSolution, weights: Tensor) -> Tensor:
     gamma, averaged = problem.config.gamma, solution.transition.averaged
     r, first = (x[:, None].expand(-1, width) for x in (problem.samples.rewards, solution.q.value))
     return solve_columns(lambda x: x - gamma * averaged(rows(x)), r, first, rtol=RTOL)
+
+
+class Answers(NamedTuple):
+    """What the equation, its replicas and other rows say to one question.
+
+    The interval reaches from the lowest to the highest row model, and further,
+
+        [min - pad - (v - worst) unknown, max + pad + (best - v) unknown],
+        pad = z sqrt(spread^2 + ((max - min) / 2)^2),   unknown = sum_x w_x u_x,
+
+    where worst and best are what the lowest and the highest reward seen come to.
+    """
+
+    value: Tensor  # answers with the plain rows, (m,)
+    replicas: Tensor  # of its replicas, (m, b)
+    others: list[Tensor]  # with other rows, (m,) each
+    possible: tuple[float, float]  # lowest and highest answer there can be
+    unknown: Tensor  # visits to places without data, (m,) or a scalar
+
+    def interval(self, level: float) -> Estimate:
+        """The ends, kept within what is possible."""
+        z = NormalDist().inv_cdf(0.5 + 0.5 * level)
+        every = torch.stack([self.value, *self.others])  # (1 + others, m)
+        low, high = every.amin(dim=0), every.amax(dim=0)
+        # Other rows remove a part of the bias, and agree with the plain rows on the rest: of what
+        # they show of it, half is the standard deviation of what smoothing still hides.
+        pad = z * (self.replicas.var(dim=1) + (0.5 * (high - low)).square()).sqrt()
+        worst, best = self.possible
+        low = low - pad - self.unknown * (self.value - worst).clamp(min=0.0)
+        high = high + pad + self.unknown * (best - self.value).clamp(min=0.0)
+        # An answer outside what is possible, by rounding, stays inside its interval.
+        low = torch.minimum(low.clamp(min=worst), self.value)
+        high = torch.maximum(high.clamp(max=best), self.value)
+        ends = [x.double().cpu().numpy() for x in (self.value, low, high)]
+        return Estimate(ends[0], ends[1], ends[2], level)
 
 
 @dataclass(frozen=True)
@@ -208,8 +242,7 @@ class KernelEnsemble:
     def _beyond(self, parts: tuple[QueryRows, ...], states: Tensor) -> Tensor:
         """How much farther states are from the data than is usual among them, (m,)."""
         with torch.no_grad():
-            lengths = [rows.shape[0] for rows in parts]
-            actions = torch.split(self.policy.act(states).detach(), lengths)
+            actions = torch.split(self.policy.act(states), [rows.shape[0] for rows in parts])
         problem, pairs = (self.solution.estimator.problem, zip(parts, actions, strict=True))
         distance = torch.cat([distance_of_rows(problem, *pair) for pair in pairs])
         return distance - self.basis.usual_distance

@@ -30,17 +30,9 @@ from nopg.dynamics.posterior import drawn_models
 from nopg.dynamics.replays import PAIRS
 from nopg.dynamics.rollouts import Steps, rollout_steps
 from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
+from nopg.evaluation import model_paths
 from nopg.evaluation.intervals import Estimate, Spread
-from nopg.evaluation.model_paths import (
-    NEGLIGIBLE,
-    SHORT,
-    NoisyPaths,
-    entry_probability,
-    known_return,
-    latest,
-    reward_beyond,
-    runaway_share,
-)
+from nopg.evaluation.model_paths import NEGLIGIBLE, SHORT, NoisyPaths, known_return
 from nopg.evaluation.replay import Replay, replay_held_out, replay_others
 from nopg.evaluation.rollouts import Region
 from nopg.policies.arrays import Actor, Array
@@ -78,8 +70,7 @@ class ModelEvaluator:
     data: Dataset
     gamma: float
     seed: Seed  # the policy's; with it the models are those of `nopg.learn`
-    # Models fitted already; by default they are fitted when first asked for.
-    given: tuple[TransitionModel, ...] | None = None
+    given: tuple[TransitionModel, ...] | None = None  # models, where they are fitted already
     in_gusts: bool = False  # whether paths may leave the data and come back
 
     @cached_property
@@ -169,10 +160,14 @@ class ModelEvaluator:
 
         Without a horizon an entry at step t is weighed by gamma^t.
         """
-        last = discount_horizon(self.gamma, NEGLIGIBLE) if horizon is None else latest(horizon)
+        last = (
+            discount_horizon(self.gamma, NEGLIGIBLE)
+            if horizon is None
+            else model_paths.latest(horizon)
+        )
 
         def ask(model: Steps, paths: NoisyPaths) -> tuple[Array, Array, Array]:
-            return entry_probability(model, actor, paths, inside, horizon, self.gamma)
+            return model_paths.entry_probability(model, actor, paths, inside, horizon, self.gamma)
 
         paths = NoisyPaths.of(self.models[0], starts, last)
         found = np.array([ask(model, paths) for model in self._arrays])  # (2, 3, P)
@@ -239,7 +234,8 @@ class ModelEvaluator:
         if unknown == 0.0:
             return 0.0
         paths, _ = self._paths(states, None, NEGLIGIBLE)
-        return float(np.mean([runaway_share(one, actor, paths, self.gamma) for one in self.models]))
+        share = model_paths.runaway_share
+        return float(np.mean([share(one, actor, paths, self.gamma) for one in self.models]))
 
     def _paths(
         self, states: Array, lengths: Array | None, negligible: float, group: int = 0
@@ -280,7 +276,7 @@ class ModelEvaluator:
             return np.array(means).reshape(-1, len(states))
 
         limits, (model, _) = self.models[0].reward_limits, self._arrays
-        beyond_and_late = reward_beyond(model, actor, paths, limits, self.gamma, until)
+        beyond_and_late = model_paths.reward_beyond(model, actor, paths, limits, self.gamma, until)
         errors = np.array([paths.means(part) for part in beyond_and_late])
         # Of what a regression exceeds the rewards seen by, half; a function is right there, too.
         errors[0] = 0.5 * errors[0] if self.models[0].known_reward is None else 0.0

@@ -12,16 +12,10 @@ from typing import Self
 import numpy as np
 
 from nopg.discount import discount_horizon
+from nopg.dynamics import rollouts
 from nopg.dynamics.bounds import StateBounds
 from nopg.dynamics.noise import ProcessNoise, noise_draws
-from nopg.dynamics.rollouts import (
-    AT_REST,
-    RolloutStep,
-    Steps,
-    rollout_blocks,
-    rollout_steps,
-    running_probability,
-)
+from nopg.dynamics.rollouts import RolloutStep, Steps
 from nopg.dynamics.transition_model import ArrayTransitionModel, PredictedStep, TransitionModel
 from nopg.evaluation.rollouts import Region
 from nopg.policies.arrays import Actor, Array
@@ -50,10 +44,11 @@ class NoisyPaths:
     def of(cls, model: TransitionModel, states: Array, n_steps: int, group: int = 0) -> Self:
         """One path from each of m states; of a noisy system `group`, or enough."""
         if model.noise is None:
-            return cls(states, None, 1, AT_REST * model.bounds.typical_step.numpy())
+            return cls(states, None, 1, rollouts.AT_REST * model.bounds.typical_step.numpy())
         m, d_s = states.shape
         group = group or max(LEAST_PATHS, -(-N_PATHS // m))
-        draws = _draws(n_steps, m * group, d_s, model.noise)
+        # Gusts are the same for every policy and every model, but for their colour.
+        draws = noise_draws(n_steps, m * group, d_s, np.random.default_rng(0), model.noise)
         return cls(np.repeat(states, group, axis=0), draws, group)
 
     def repeated(self, levels: Array, noise: ProcessNoise | None) -> Self:
@@ -62,14 +57,15 @@ class NoisyPaths:
         if draws is not None and noise is not None:
             n_steps, n_paths, d_s = draws.shape
             others = (replace(noise, colour=colour) for colour in noise.colours)
-            every = (_draws(n_steps, n_paths, d_s, other) for other in others)
+            size, draw = (n_steps, n_paths, d_s), np.random.default_rng
+            every = (noise_draws(*size, draw(0), other) for other in others)
             pairs = zip(levels, every, strict=True)
             draws = np.concatenate([level * one for level, one in pairs], axis=1)
         return replace(self, starts=np.tile(self.starts, (len(levels), 1)), draws=draws)
 
     def steps(self, model: Steps, actor: Actor, horizon: int) -> Iterator[RolloutStep]:
         """Roll out, until nothing is running any more."""
-        return rollout_steps(model, actor, self.starts, horizon, LEAST, self.draws)
+        return rollouts.rollout_steps(model, actor, self.starts, horizon, LEAST, self.draws)
 
     def blocks(
         self, model: Steps, actor: Actor, gamma: float, small: float, lengths: Array | None
@@ -83,11 +79,11 @@ class NoisyPaths:
         t, running, until = 0, np.ones(len(self.starts)), np.full(len(self.starts), np.inf)
         if lengths is not None:
             rest, horizon, until = None, int(lengths.max()), lengths
-        for block in rollout_blocks(model, actor, self.starts, horizon, self.draws, rest):
+        for block in rollouts.rollout_blocks(model, actor, self.starts, horizon, self.draws, rest):
             outcomes = PredictedStep(*block[2:])
             if self.home is not None:  # what ran off to infinity is outside; elsewhere NaN is seen
                 outcomes = PredictedStep(*block[2:4], *map(np.nan_to_num, block[4:]))
-            shares = running * running_probability(outcomes)
+            shares = running * rollouts.running_probability(outcomes)
             times = np.arange(t, t + len(block[0]), dtype=np.float64)[:, None]
             yield times, shares[:-1] * (times < until), self._outside(outcomes.reached), outcomes
             t, running = t + len(block[0]), shares[-1]
@@ -105,11 +101,6 @@ class NoisyPaths:
     def means(self, found: Array) -> Array:
         """Over the paths of each state, (..., m G) to (..., m)."""
         return np.asarray(found.reshape(*found.shape[:-1], -1, self.group).mean(-1))
-
-
-def _draws(n_steps: int, n_paths: int, d_s: int, noise: ProcessNoise) -> Array:
-    """The same for every policy and every model, but for their colour."""
-    return noise_draws(n_steps, n_paths, d_s, np.random.default_rng(0), noise)
 
 
 def known_return(

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -67,10 +66,9 @@ def _observations(policy: FittedPolicy) -> list[dict[str, Any]]:
     data, names = policy.data, policy.observation_names
     if data is None:
         return [_column(name) for name in names or ()]
-    low, high = data.observations.min(axis=0), data.observations.max(axis=0)
-    ranges = zip(low.tolist(), high.tolist(), strict=True)
-    columns = zip(names or data.observation_names, ranges, strict=False)
-    return [_column(name) | {"seen": list(seen)} for name, seen in columns]
+    seen = np.stack([data.observations.min(axis=0), data.observations.max(axis=0)], axis=1)
+    columns = zip(names or data.observation_names, seen.tolist(), strict=False)
+    return [_column(name) | {"seen": ends} for name, ends in columns]
 
 
 def _actions(policy: FittedPolicy) -> list[dict[str, Any]]:
@@ -79,15 +77,11 @@ def _actions(policy: FittedPolicy) -> list[dict[str, Any]]:
     names = None if policy.data is None else policy.data.action_names
     if not hasattr(space, "low"):
         return [_column((names or ("action",))[0]) | {"labels": int(space.n)}]
-    low, high = np.ravel(space.low).tolist(), np.ravel(space.high).tolist()
-    names = names or tuple(f"action {i}" for i in range(len(low)))
-    columns = zip(names, low, high, strict=True)
-    return [_column(name) | {"low": _end(a), "high": _end(b)} for name, a, b in columns]
-
-
-def _end(limit: float) -> float | None:
-    """A limit, or None for none: JSON has no infinity."""
-    return limit if math.isfinite(limit) else None
+    ends = np.stack([np.ravel(space.low), np.ravel(space.high)], axis=1)  # (d_a, 2)
+    limits: Any = np.where(np.isfinite(ends), ends, np.array(None)).tolist()  # JSON has no infinity
+    names = names or tuple(f"action {i}" for i in range(len(limits)))
+    columns = zip(names, limits, strict=True)
+    return [_column(name) | {"low": low, "high": high} for name, (low, high) in columns]
 
 
 def _column(name: str) -> dict[str, Any]:

@@ -38,8 +38,8 @@ def difference(policy: FittedPolicy, run: Runner, states: FloatArray) -> float:
     else:
         states = seen_states(policy, states)
         actions = library_actions(policy, states)
-        expected = _side_by_side(actions, memory.after(states, actions))
-        found = _side_by_side(*run(*inputs))
+        expected = np.column_stack([actions, memory.after(states, actions)])
+        found = np.column_stack(run(*inputs))
     if (found := np.asarray(found, dtype=np.float64)).shape != expected.shape:
         raise NopgError(f"An export must give {expected.shape}, it gave {found.shape}; report it.")
     difference = float(np.abs(found - expected).max())
@@ -112,10 +112,6 @@ def onnx_runner(content: bytes) -> Runner:
     return run
 
 
-def _side_by_side(actions: NDArray[Any], past: NDArray[Any]) -> FloatArray:
-    return np.concatenate([actions.reshape(len(past), -1), past], axis=1)
-
-
 def library_actions(policy: FittedPolicy, states: FloatArray) -> FloatArray:
     """What `predict` says, before it is rounded to the dtype of the action space."""
     if isinstance(space := policy.action_space, Box):
@@ -147,13 +143,10 @@ class ProgramRunner:
     def __call__(self, observation: Any, state: Any = None, episode_start: Any = None) -> Any:
         """Actions, and the next state of a policy with memory, as the graphs give."""
         n_past = self.program.sizes["N_PAST"]
-        columns = [np.asarray(observation, dtype=np.float64)]
-        if n_past:
-            columns += [state, np.asarray(episode_start)[:, None]]
-        else:
-            columns.append(np.ones((len(columns[0]), 1)))
+        past = (state, episode_start) if n_past else (np.ones(len(observation)),)
+        rows = np.column_stack([observation, *past]).astype(np.float64)
         with tempfile.TemporaryDirectory() as folder:
-            told = self._run(Path(folder), np.concatenate(columns, axis=1).astype(np.float64))
+            told = self._run(Path(folder), rows)
         self.found = told[:, 0].astype(np.int64)
         actions = told[:, 1 : told.shape[1] - n_past]
         if self.program.is_discrete:

@@ -17,7 +17,7 @@ from nopg.evaluation.comparison import Comparison, compared_with_actor, compared
 from nopg.evaluation.rollouts import evenly_drawn
 from nopg.evaluation.support import USUAL_SHARE
 from nopg.evaluation.verdict import LIKELY, MEAN_ACTION, Grounds, guessed_share
-from nopg.policies.arrays import Actor, Array, actor_of
+from nopg.policies.arrays import Array, actor_of
 from nopg.policies.families import CategoricalPolicy, DeterministicPolicy
 from nopg.randomness import Seed
 
@@ -91,7 +91,6 @@ def compared(policy: "FittedPolicy", other: Any, level: float) -> Comparison:
         log = data if other is None else alike(other, policy)
         return compared_with_log(model, actor, log, level)
     starts = np.array(policy.initial_states, dtype=np.float64)
-    theirs: Actor
     if isinstance(other, type(policy)):
         if other.data is None or _widths(other.data) != _widths(data):
             found = "unknown ones" if other.data is None else _named(other.data)

@@ -95,18 +95,17 @@ def solve_pair(
     config = replace(config, rtol=config.reachable(r))
     if len(r) <= config.dense_below:
         return _direct(system, r, eps0, config)
-    q0, mu0 = start if start is not None else (torch.zeros_like(r), torch.zeros_like(r))
+    start = start or (torch.zeros_like(r), torch.zeros_like(r))
     chains: list[Chain] = [CHAIN, CHAIN]
     if correction is not None and system.compiled is not None:
-        both = system.compiled.attempts(
-            (r, eps0), (q0, mu0), config.rtol, config.budget, correction
-        )
+        given = ((r, eps0), start, config.rtol, config.budget, correction)
+        both = system.compiled.attempts(*given)
         if all(one.is_converged for one in both):
             found = [Solution(x.value, x.residual, PRECONDITIONED, x.matvecs) for x in both]
             return found[0], found[1]
         chains = [{PRECONDITIONED: lambda *_, made=one: made, **CHAIN} for one in both]
-    q = _iterate("q", system.apply, r, q0, config, chains[0])
-    return q, _iterate("mu", system.apply_transpose, eps0, mu0, config, chains[1])
+    q = _iterate("q", system.apply, r, start[0], config, chains[0])
+    return q, _iterate("mu", system.apply_transpose, eps0, start[1], config, chains[1])
 
 
 def solve_columns(product: MatVec, rhs: Tensor, start: Tensor, *, rtol: float) -> Tensor:

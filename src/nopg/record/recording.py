@@ -15,15 +15,10 @@ from nopg.record.protocol import welcome
 from nopg.record.server import LOOPBACK, bind, serving
 from nopg.record.session import Demonstrations, Session
 from nopg.record.simulator import Simulator
-from nopg.record.teleop import ContinuousTeleop, DiscreteTeleop, Names, Teleop, fitting, known_names
+from nopg.record.teleop import ContinuousTeleop, DiscreteTeleop, Teleop, fitting, known_names
 
-_RANGES = {
-    "episodes": (1, math.inf),
-    "max_steps": (1, math.inf),
-    "seed": (0, math.inf),
-    "fps": (0.1, 240),
-    "port": (0, 65535),
-}
+_RANGES: dict[str, tuple[float, float]] = {"episodes": (1, math.inf), "max_steps": (1, math.inf)}
+_RANGES |= {"seed": (0, math.inf), "fps": (0.1, 240), "port": (0, 65535)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +52,13 @@ def record(
     path = config.out.expanduser().resolve()
     with closing(Simulator(config.environment, config.max_steps)) as simulator:
         observations, actions = known_names(config.environment)
-        teleop = _teleop(simulator, actions, config)
+        if isinstance(space := simulator.action_space, Discrete):
+            teleop: Teleop = DiscreteTeleop(space, actions)
+        elif isinstance(space, Box):
+            seconds = 1.0 / (config.fps or simulator.fps)
+            teleop = ContinuousTeleop(space, actions, seconds=seconds)
+        else:
+            raise ConfigError(f"Actions must be a Box vector or Discrete, got {space}; wrap them.")
         (n_columns,) = simulator.observation_space.shape
         columns = {
             "observation_space": simulator.observation_space,
@@ -84,20 +85,9 @@ def record(
 def _serve(config: RecordConfig, session: Session, show: Callable[[str], None]) -> None:
     link, listener = Link(), bind(config.port)
     port, fps = listener.getsockname()[1], config.fps or session.simulator.fps
-
-    def invite() -> None:
-        show(f"http://{LOOPBACK}:{port}/#ticket={link.ticket}")
-
+    page = f"http://{LOOPBACK}:{port}/#ticket="
     greeting = welcome(session, environment=config.environment, fps=fps)
-    loop = Loop(session, link, fps=fps, invite=invite)
+    loop = Loop(session, link, fps=fps, invite=lambda: show(page + link.ticket))
     # Closed here too: where a package is missing nobody serves, and nobody else would.
     with closing(listener), serving(link, greeting, listener):
         loop.run()
-
-
-def _teleop(simulator: Simulator, names: Names, config: RecordConfig) -> Teleop:
-    if isinstance(space := simulator.action_space, Discrete):
-        return DiscreteTeleop(space, names)
-    if isinstance(space, Box):
-        return ContinuousTeleop(space, names, seconds=1.0 / (config.fps or simulator.fps))
-    raise ConfigError(f"The action space must be a Box vector or Discrete, got {space}; wrap it.")

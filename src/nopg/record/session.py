@@ -64,26 +64,9 @@ class Demonstrations:
         Dataset(*zip(*rows, strict=True), **self.columns).save(self.path)
 
 
-class Phase(StrEnum):
-    """Where a recording stands."""
-
-    READY = "ready"
-    RUNNING = "running"
-    PAUSED = "paused"
-    SAVED = "saved"
-    UNSAVED = "unsaved"
-    FINISHED = "finished"
-
-
-class Command(StrEnum):
-    """What the page may ask for."""
-
-    TOGGLE = "toggle"
-    HOLD = "hold"
-    KEEP = "keep"
-    RETRY = "retry"
-    DISCARD = "discard"
-    QUIT = "quit"
+# Where a recording stands, and what the page may ask for; the page writes them in lower case.
+Phase = StrEnum("Phase", ["READY", "RUNNING", "PAUSED", "SAVED", "UNSAVED", "FINISHED"])
+Command = StrEnum("Command", ["TOGGLE", "HOLD", "KEEP", "RETRY", "DISCARD", "QUIT"])
 
 
 def start_seed(seed: int, start: int) -> int:

@@ -32,11 +32,9 @@ class Simulator:
     """A running environment: it holds the present state, so it is not frozen."""
 
     def __init__(self, env_id: str, max_steps: int | None = None) -> None:
+        # No checker: what the recorder needs is checked here.
         env = make_env(
-            env_id,
-            render_mode="rgb_array",
-            max_episode_steps=max_steps,
-            disable_env_checker=True,  # what the recorder needs is checked here
+            env_id, render_mode="rgb_array", max_episode_steps=max_steps, disable_env_checker=True
         )
         space = env.observation_space
         flat: Any = flatten_space(space) if space.is_np_flattenable else None

@@ -46,13 +46,9 @@ class ContinuousTeleop:
         self._low, self._high = np.where(unlimited, [[-1.0], [1.0]], bounds)
         self._rest = np.clip(0.0, self._low, self._high)  # (d_a,)
         self.names, self._seconds = fitting(names, n_axes, "a"), seconds
-        self._levels = np.zeros(n_axes)  # where the ramp stands, in [-1, 1]
-
-    @property
-    def levers(self) -> tuple[Lever, ...]:
-        """One lever per axis."""
         ends = zip(self.names, self._low.tolist(), self._high.tolist(), strict=True)
-        return tuple({"name": name, "low": a, "high": b} for name, a, b in ends)
+        self.levers: tuple[Lever, ...] = tuple({"name": n, "low": a, "high": b} for n, a, b in ends)
+        self._levels = np.zeros(n_axes)  # where the ramp stands, in [-1, 1]
 
     def reset(self) -> None:
         """Let go of everything: the next episode starts from rest."""
@@ -80,15 +76,11 @@ class DiscreteTeleop:
         if int(space.start) != 0:
             raise ConfigError(f"Labels of an action must be 0, 1, 2, ..., got {space}; shift them.")
         self.names = fitting(names, int(space.n), "")
+        self.levers: tuple[Lever, ...] = tuple({"name": name} for name in self.names)
         self._idle: int | None = 1 if len(self.names) == 3 else None
         if "none" in self.names:
             self._idle = self.names.index("none")
         self._last: int | None = None
-
-    @property
-    def levers(self) -> tuple[Lever, ...]:
-        """One lever per label."""
-        return tuple({"name": name} for name in self.names)
 
     def reset(self) -> None:
         """Forget the last label."""

@@ -146,8 +146,7 @@ class Run:
     policy: FittedPolicy  # with its data and, after `fit`, its history
     name: str  # what to call the run
     config: RunConfig | None = None  # what `run.json` says; None for a policy outside a run folder
-    # What `status.json` says of how training ended.
-    status: Mapping[str, Any] = field(default_factory=dict)
+    status: Mapping[str, Any] = field(default_factory=dict)  # how training ended, where it has
 
     @property
     def origin(self) -> dict[str, Any]:

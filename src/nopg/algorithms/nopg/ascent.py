@@ -1,14 +1,9 @@
-"""Algorithm 1: gradient ascent on J, one update at a time, and where it stands.
-
-`AscentState` is everything the next update depends on beside the policy: Adam's moments, the
-generator, the last q and mu, from which the solvers start. With it an ascent goes on to the same
-bits.
-"""
+"""Algorithm 1: gradient ascent on J, one update at a time, and where it stands."""
 
 import copy
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,19 +12,21 @@ from torch import Tensor
 
 from nopg.algorithms.nopg.config import TrainingConfig
 from nopg.bellman.compiled_update import CompiledUpdate
+from nopg.bellman.problem import Problem
 from nopg.bellman.solution import Estimator, Start
 from nopg.errors import ConfigError
 from nopg.fitted.history import History, Update
 from nopg.linalg.coarse import CoarseCells
 from nopg.linalg.solve import SolverConfig
 from nopg.policies.adam import Adam, eps_for
-from nopg.policies.families import Policy
+from nopg.policies.families import DeterministicPolicy, Policy
 
 
 class AscentState:
     """What an ascent carries from one update to the next, beside the policy."""
 
-    # `ascend` brings it up to date before each yield, and begins where it stands.
+    # Adam's moments, the generator, the last q and mu, from which the solvers start: with them it
+    # goes on to the same bits. `ascend` brings it up to date before each yield.
 
     def __init__(self) -> None:
         self.step, self.seconds = 0, 0.0  # updates done, and the time they took
@@ -70,18 +67,11 @@ class AscentState:
             return dict(self._restored)
         assert self._kept is not None
         adam, generator = self._kept
-        start = None
-        if self.start is not None:  # the vectors there are, by name
-            start = {k: v.clone() for k, v in vars(self.start).items() if v is not None}
-        return {
-            "step": self.step,
-            "seconds": self.seconds,
-            "start": start,
-            "fewest": self.fewest,
-            "excess": self.excess,
-            "optimiser": copy.deepcopy(adam.state_dict()),
-            "generator": generator.get_state(),
-        }
+        vectors = {} if self.start is None else vars(self.start)  # of which some may be missing
+        start = {k: v.clone() for k, v in vectors.items() if v is not None} or None
+        plain = {name: getattr(self, name) for name in ("step", "seconds", "fewest", "excess")}
+        plain |= {"optimiser": copy.deepcopy(adam.state_dict()), "generator": generator.get_state()}
+        return plain | {"start": start}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any], like: Tensor) -> "AscentState":
@@ -120,10 +110,9 @@ def ascend(
     config: TrainingConfig,
     n_updates: int,  # the schedule is spread over them
     generator: torch.Generator,  # of a stochastic policy's draws
-    state: AscentState | None = None,
+    state: AscentState | None = None,  # of an earlier ascent of this policy, to go on with
 ) -> Iterator[Update]:
     """Improve `policy` in place, yielding after each update."""
-    # With the state of an earlier ascent, and its policy, the updates go on to the same bits.
     parameters = [p for p in policy.parameters() if p.requires_grad]
     if not parameters:
         raise ConfigError(
@@ -161,3 +150,36 @@ def ascend(
             fallbacks=fallbacks,
             seconds=state.seconds,
         )
+
+
+def ascend_together(
+    problem: Problem,  # the data
+    policies: Sequence[Policy],  # of one architecture; trained in place
+    config: TrainingConfig,  # step sizes and accuracy
+    n_updates: int,  # updates of each; the schedule is spread over them
+    generators: Sequence[torch.Generator],  # source of each policy's draws
+    # Where each one's ascent begins, see `ascend`; the fused path has none.
+    states: Sequence[AscentState] | None = None,
+) -> Iterator[Sequence[Update]]:
+    """Updates of policies over one problem: fused where that is possible."""
+    if is_fusible(problem, policies[0]):
+        from nopg.algorithms.nopg.fused import FusedTrainer
+
+        yield from FusedTrainer(problem, policies, config, n_updates).updates()
+        return
+    begun: Sequence[AscentState | None] = states or [None] * len(policies)
+    ascents = [
+        ascend(Estimator.of(problem, policy), policy, config, n_updates, draws, state)
+        for policy, draws, state in zip(policies, generators, begun, strict=True)
+    ]
+    yield from zip(*ascents, strict=True)
+
+
+def is_fusible(problem: Problem, policy: Policy) -> bool:
+    """Whether training may take the fused path: on a GPU, in single precision."""
+    is_single = problem.queries.is_cuda and problem.queries.dtype == torch.float32
+    if not is_single or problem.ranks is not None:
+        return False
+    from nopg.bellman.fused import supports
+
+    return supports(problem) and isinstance(policy, DeterministicPolicy)

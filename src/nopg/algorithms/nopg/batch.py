@@ -7,7 +7,7 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from nopg.algorithms.nopg.fused import ascend_together
+from nopg.algorithms.nopg.ascent import ascend_together
 from nopg.algorithms.nopg.nopg import NOPG
 from nopg.algorithms.nopg.training import keep_better
 from nopg.data.dataset import Dataset
@@ -46,8 +46,15 @@ def fit_batch(
     Raises:
         ConfigError: If the models differ in more than their seeds.
     """
-    _require_alike(models)
+    if not models:
+        raise ConfigError("There must be at least one model to train, got none.")
     first = models[0]
+    for i, model in enumerate(models):
+        if replace(model.config, seed=0) != replace(first.config, seed=0):
+            raise ConfigError(
+                "Models trained together must differ in their seeds alone, model "
+                f"{i} has other settings than model 0; train it by itself."
+            )
     policies = [first.prepare(data, initial_states)]
     policies += [model.prepare_like(first) for model in models[1:]]
     n_updates = first.length(n_updates)
@@ -74,15 +81,3 @@ def fit_batch(
         policy.policy_changed()
         keep_better(policy, begun[i], first.ground)
     return policies
-
-
-def _require_alike(models: Sequence[NOPG]) -> None:
-    if not models:
-        raise ConfigError("There must be at least one model to train, got none.")
-    expected = replace(models[0].config, seed=0)
-    for i, model in enumerate(models):
-        if replace(model.config, seed=0) != expected:
-            raise ConfigError(
-                "Models trained together must differ in their seeds alone, model "
-                f"{i} has other settings than model 0; train it by itself."
-            )

@@ -14,47 +14,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nopg.algorithms.nopg.ascent import AscentState, ascend
 from nopg.algorithms.nopg.config import TrainingConfig
-from nopg.bellman.fused import SWEEPS, FusedSystem, supports
+from nopg.bellman.fused import SWEEPS, FusedSystem
 from nopg.bellman.problem import Problem
-from nopg.bellman.solution import Estimator
 from nopg.errors import SolverError
 from nopg.fitted.history import Update
 from nopg.policies.adam import eps_for
-from nopg.policies.families import DeterministicPolicy, Policy
+from nopg.policies.families import Policy
 
 Step = Callable[[], None]
 MAX_GROUPS = 1000  # groups of sweeps before an update is given up
 SMALL = 4_000_000  # entries of P whose sweeps take less time than a look at what they left
-
-
-def is_fusible(problem: Problem, policy: Policy) -> bool:
-    """Whether training may take the fused path: on a GPU, in single precision."""
-    is_single = problem.queries.is_cuda and problem.queries.dtype == torch.float32
-    is_single = is_single and problem.ranks is None
-    return is_single and supports(problem) and isinstance(policy, DeterministicPolicy)
-
-
-def ascend_together(
-    problem: Problem,  # the data
-    policies: Sequence[Policy],  # of one architecture; trained in place
-    config: TrainingConfig,  # step sizes and accuracy
-    n_updates: int,  # updates of each; the schedule is spread over them
-    generators: Sequence[torch.Generator],  # source of each policy's draws
-    # Where each one's ascent begins, see `ascend`; the fused path has none.
-    states: Sequence[AscentState] | None = None,
-) -> Iterator[Sequence[Update]]:
-    """Updates of policies over one problem: fused where that is possible."""
-    if is_fusible(problem, policies[0]):
-        yield from ascend_fused(FusedTrainer(problem, policies, config, n_updates))
-        return
-    begun = states or [AscentState() for _ in policies]
-    ascents = [
-        ascend(Estimator.of(problem, policy), policy, config, n_updates, draws, state)
-        for policy, draws, state in zip(policies, generators, begun, strict=True)
-    ]
-    yield from zip(*ascents, strict=True)
 
 
 class FusedTrainer:
@@ -97,6 +67,20 @@ class FusedTrainer:
         self._taken: Tensor | None = None
         steps = (self._evaluate, self.system.sweep, self._ascend)
         self._steps = _captured(steps, self) if is_captured else steps
+
+    def updates(self) -> Iterator[list[Update]]:
+        """The updates of all policies, step by step, as `ascend` yields those of one."""
+        # No certificate is computed on the way (NaN): `model.objective()` has one.
+        began = time.perf_counter()
+        for step in range(self.n_updates):
+            self.update(step)
+            measured = torch.stack([self.objective, self.gradient_norm]).tolist()
+            seconds, matvecs = time.perf_counter() - began, 2 * SWEEPS * self.groups
+            rate = self.config.rate(step, self.n_updates)
+            yield [
+                Update(step + 1, objective, math.nan, norm, rate, matvecs, 0, seconds)
+                for objective, norm in zip(*measured, strict=True)
+            ]
 
     def update(self, step: int) -> None:
         """One update of every policy; `objective` and `gradient_norm` are then new."""
@@ -160,29 +144,6 @@ def _skeleton(policies: Sequence[Policy]) -> Policy:
     if len(policies) == 1 and fits(network):
         found.network = FusedNetwork(*network)
     return found
-
-
-def ascend_fused(trainer: FusedTrainer) -> Iterator[list[Update]]:
-    """The updates of all policies, step by step, as `ascend` yields those of one."""
-    # No certificate is computed on the way (NaN): `model.objective()` has one.
-    began = time.perf_counter()
-    for step in range(trainer.n_updates):
-        trainer.update(step)
-        measured = torch.stack([trainer.objective, trainer.gradient_norm]).tolist()
-        seconds = time.perf_counter() - began
-        yield [
-            Update(
-                step=step + 1,
-                objective=objective,
-                certificate=math.nan,
-                gradient_norm=norm,
-                learning_rate=trainer.config.rate(step, trainer.n_updates),
-                matvecs=2 * SWEEPS * trainer.groups,
-                fallbacks=0,
-                seconds=seconds,
-            )
-            for objective, norm in zip(*measured, strict=True)
-        ]
 
 
 def _captured(steps: Sequence[Step], trainer: FusedTrainer) -> tuple[Step, ...]:

@@ -15,9 +15,9 @@ from nopg.algorithms.nopg.budget import estimate_budget, out_of_memory
 from nopg.algorithms.nopg.config import N_AFTER_SEARCH, N_UPDATES, NOPGConfig, require_count
 from nopg.algorithms.nopg.starts import KINDS, N_SHORT, Ground, find_start
 from nopg.algorithms.nopg.training import Training, announce
-from nopg.bellman.parts import joined_parts
 from nopg.bellman.problem import MATCHED, Problem
 from nopg.bellman.samples import Samples, initial_state_tensor
+from nopg.bellman.sharded import joined_parts
 from nopg.data.dataset import Dataset
 from nopg.errors import NotFittedError, SupportWarning, warn
 from nopg.fitted.history import Update

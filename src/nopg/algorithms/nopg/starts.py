@@ -23,11 +23,10 @@ from torch import Tensor
 
 from nopg.algorithms.nopg.config import NOPGConfig
 from nopg.bellman.path_gradient import PathGradient
-from nopg.bellman.paths import MeanPaths
+from nopg.bellman.paths import MeanPaths, transported
 from nopg.bellman.problem import MATCHED, NADARAYA_WATSON, EstimatorConfig, Problem
 from nopg.bellman.samples import Samples
 from nopg.bellman.solution import Estimator, Start
-from nopg.bellman.transported import transported
 from nopg.data.dataset import Dataset
 from nopg.fitted.policy import FittedPolicy
 from nopg.kernels.bandwidths import Bandwidths

@@ -9,10 +9,9 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from nopg.algorithms.nopg.ascent import AscentState, TrainingState
+from nopg.algorithms.nopg.ascent import AscentState, TrainingState, ascend_together, is_fusible
 from nopg.algorithms.nopg.budget import Budget, out_of_memory
 from nopg.algorithms.nopg.config import NOPGConfig, require_count
-from nopg.algorithms.nopg.fused import ascend_together, is_fusible
 from nopg.algorithms.nopg.starts import Ground, path_returns
 from nopg.errors import ConfigError
 from nopg.fitted.history import History, Update

@@ -127,7 +127,7 @@ def cost_of_search(
     taught = 1.1 * MAX_STEPS * BATCH if sparse else 0.0  # rows, of lessons
     cores, plain = torch.get_num_threads(), _seconds(lambda: sum(range(N_ROUGH))) / N_ROUGH
     n_plain = PER_ROW * n  # additions of Python: no other part is much faster on wider registers
-    n_plain += 0 if sparse else left * len(ASCENTS) * n_updates * (90_000 + 175 * rows)
+    n_plain += 0 if sparse else left * len(ASCENTS) * n_updates * (5_000 + 110 * rows)
     seconds = units * unit + steps * step + taught * row + n_plain * plain
     seconds /= 1.0 + SHARED * min(cores - 1, 2)
     numbers = 4 * cores * N_INDUCING * min(n, N_ROWS) + 4 * n_curved * N_INDUCING**2

@@ -135,7 +135,9 @@ class ActionOutcomes:
         ahead = gamma**repeat * running_probability(steps)[-1]
         if self.n_gusts > 1:
             earned = earned.reshape(-1, self.n_gusts).mean(axis=1)
-            weights, ahead = _averaged(weights, ahead, self.n_gusts), np.ones(1)
+            ends = np.arange(0, len(ahead) + 1, self.n_gusts)
+            mean = type(weights)((ahead / self.n_gusts, np.arange(len(ahead)), ends))
+            weights, ahead = mean @ weights, np.ones(1)
         value = np.full(n, worst)
         for _ in range(MAX_SWEEPS):
             by_action = (earned + ahead * (weights @ value)).reshape(n, -1)
@@ -195,15 +197,6 @@ class Anchors:
         rows = np.arange(0, weights.size + 1, count)
         shape = (len(states), len(self.states))
         return sparse.csr_matrix((weights.ravel(), nearest.ravel(), rows), shape)
-
-
-def _averaged(weights: Any, factors: Array, group: int) -> Any:
-    """Rows of a sparse matrix times their factors, averaged in groups of `group`."""
-    from scipy import sparse
-
-    starts = np.arange(0, len(factors) + 1, group)
-    shape = (len(factors) // group, len(factors))
-    return sparse.csr_matrix((factors / group, np.arange(len(factors)), starts), shape) @ weights
 
 
 def _best_actions(by_action: Array, actions: Array) -> Array:

@@ -138,6 +138,6 @@ def columns(table: TransitionTable) -> tuple[Column, ...]:
     for part, names, values in parts:
         for name, x in zip(names, values, strict=True):
             numbers = (x.min(), np.median(x), x.mean(), x.max(), x.std())
-            low, median, mean, high, std = (float(number) for number in numbers)
+            low, median, mean, high, std = map(float, numbers)
             found.append(Column(name, part, low, median, mean, high, std, len(np.unique(x))))
     return tuple(found)

@@ -59,8 +59,9 @@ def dataset_arguments(
     """The arguments of `Dataset`: rows with their successors, names and notes."""
     parts: dict[str, Any] = {name: arrays.get(name) for name in ARRAYS}
     require_same_length(parts)
-    states = as_matrix("observations", parts["observations"], is_finite=False)
-    parts["observations"] = states
+    states = parts["observations"] = as_matrix(
+        "observations", parts["observations"], is_finite=False
+    )
     parts["episodes"] = as_episodes(parts["episodes"])
     for flags in ("terminations", "truncations"):
         parts[flags] = as_flags(flags, parts[flags], len(states))
@@ -72,10 +73,8 @@ def dataset_arguments(
         said += ("The rewards are a function of (s, a, s').",)
         values = options.reward(*(parts[name] for name in (*ARRAYS[:2], "next_observations")))
         parts["rewards"] = one_per_row("A reward function", values, len(parts["observations"]))
-    stated = dict(metadata or {})
-    for space in ("observation_space", "action_space"):
-        if getattr(options, space) is not None:
-            stated[space] = getattr(options, space)
+    spaces = {name: getattr(options, name) for name in ("observation_space", "action_space")}
+    stated = {**(metadata or {}), **{n: s for n, s in spaces.items() if s is not None}}
     return parts | stated | {"notes": (*stated.get("notes", ()), *notes, *said)}
 
 

@@ -28,8 +28,7 @@ class TableColumn:
     """A column as it is read: numbers with NaN for empty cells, flags or labels."""
 
     def __init__(self, name: str, kind: Kind) -> None:
-        self.is_whole = kind == "number"
-        """Whether every number so far was written as a whole one."""
+        self.is_whole = kind == "number"  # whether every number so far was written as whole
         self._name, self._kind = name, kind
         self._chunks: list[NDArray[Any]] = []
         self._n_rows = 0
@@ -95,8 +94,6 @@ class TableColumn:
 
     def _time(self, text: str, row: int) -> float:
         try:
-            if text.lower() in _EMPTY:
-                return float("nan")
             date = datetime.fromisoformat(text)
             # A clock without a zone never jumps, so it is taken for UTC.
             return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()

@@ -154,8 +154,8 @@ def hold_actions(arrays: Arrays) -> tuple[Arrays, BoolArray, tuple[str, ...]]:
     # A row without a state is left out, and so are rows before the first action.
     n = len(arrays["actions"])
     ids = numbered(arrays["episodes"][:, 0]) if "episodes" in arrays else np.zeros(n)
-    has_action = np.asarray(~np.isnan(arrays["actions"]).any(axis=1))
-    has_state = np.asarray(~np.isnan(arrays["observations"]).any(axis=1))
+    parts = arrays["actions"], arrays["observations"]
+    has_action, has_state = (np.asarray(~np.isnan(part).any(axis=1)) for part in parts)
     source = np.full(n, -1)
     order = np.argsort(ids, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(ids[order])) + 1):
@@ -181,10 +181,8 @@ def resampled(arrays: Arrays, times: FloatArray, cut: BoolArray, step: float) ->
     ended = sum(arrays[n][:, 0] for n in ("terminations", "truncations") if n in arrays)
     is_end: BoolArray = np.append(cut, True) | (ended > 0)
     parts: dict[str, list[NDArray[Any]]] = {name: [] for name in arrays}
-    first = 0
-    for last in np.flatnonzero(is_end):
-        rows = slice(first, last + 1)
-        clock = times[rows] - times[first]
+    for rows in np.split(np.arange(len(times)), np.flatnonzero(is_end[:-1]) + 1):
+        clock = times[rows] - times[rows[0]]
         own = float(np.median(np.diff(clock))) if len(clock) > 1 else step
         # Clocks jitter: a row that is a little late is still the row of its time.
         n_steps = int(clock[-1] / step + 1e-3) + 1
@@ -204,7 +202,6 @@ def resampled(arrays: Arrays, times: FloatArray, cut: BoolArray, step: float) ->
             else:
                 values = values[before]
             parts[name].append(values)
-        first = int(last) + 1
     note = (
         f"Resampled to one row every {step:g}: states on a line between rows, actions "
         "as the last one before (or a quarter of a step later, for clocks jitter), "

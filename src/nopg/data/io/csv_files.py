@@ -27,11 +27,11 @@ class CsvFile(TableSource):
         self._path, self._options = path, options
         with self._rows() as rows:
             header, first = next(rows, None), next(rows, [])
-            cells = itertools.chain(first, *itertools.islice(rows, 100))
-            commas = sum(1 for cell in cells if _COMMA.fullmatch(cell.strip()))
+            seen = itertools.chain(first, *itertools.islice(rows, 100))
+            commas = sum(1 for cell in seen if _COMMA.fullmatch(cell.strip()))
         found = "," if commas and self._delimiter != "," else "."
         self._has_commas = (options.decimal or found) == ","
-        first = [self._pointed(cell) for cell in first]
+        cells = self._pointed(first)
         if self._has_commas:
             self.notes = ("Decimal commas were read.",)
         if header is None:
@@ -43,7 +43,7 @@ class CsvFile(TableSource):
             )
         self.numeric = frozenset(
             name
-            for name, cell in itertools.zip_longest(self.names, first, fillvalue="")
+            for name, cell in itertools.zip_longest(self.names, cells, fillvalue="")
             if _is_number(cell) or not cell.strip()
         )
 
@@ -53,22 +53,19 @@ class CsvFile(TableSource):
         with self._rows() as rows:
             next(rows)
             while chunk := list(itertools.islice(rows, 20_000)):
-                for row, found in enumerate(map(len, chunk)):
+                for found in map(len, chunk):
+                    n_rows += 1
                     if found != width:
                         raise DataError(
                             f"Every row of `{self._path}` must have {width} cells as its header "
-                            f"does, row {n_rows + row + 1} has {found}; repair it."
+                            f"does, row {n_rows} has {found}; repair it."
                         )
-                n_rows += len(chunk)
                 self._options.require_size(8 * n_rows * len(names), self._path)
                 by_name = dict(zip(self.names, zip(*chunk, strict=True), strict=True))
-                if self._has_commas:
-                    yield {n: [*map(self._pointed, by_name[n])] for n in names}
-                else:
-                    yield {name: by_name[name] for name in names}
+                yield {name: self._pointed(by_name[name]) for name in names}
 
-    def _pointed(self, cell: str) -> str:
-        return cell.replace(",", ".") if self._has_commas else cell
+    def _pointed(self, cells: Sequence[str]) -> Sequence[str]:
+        return [cell.replace(",", ".") for cell in cells] if self._has_commas else cells
 
     @contextmanager
     def _rows(self) -> Iterator[Iterator[list[str]]]:

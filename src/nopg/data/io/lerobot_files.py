@@ -38,15 +38,13 @@ class LeRobotFolder(TableSource):
     def __init__(self, folder: Path, options: ReadOptions) -> None:
         self._folder, self._options = folder, options
         self._files = sorted(folder.glob("data/**/*.parquet"))
-        with _reading(folder):
-            with open_plain(folder / INFO, _LARGEST_INFO) as stream:
-                features = parse_json(stream.read())["features"]
-            self.columns_of = {n: _names(n, f) for n, f in features.items()}
-        left = [n for n, names in self.columns_of.items() if not names]
-        self.columns_of = {n: names for n, names in self.columns_of.items() if names}
+        with _reading(folder), open_plain(folder / INFO, _LARGEST_INFO) as stream:
+            features = parse_json(stream.read())["features"]
+            columns_of = {n: _names(n, f) for n, f in features.items()}
+        self.columns_of = {n: names for n, names in columns_of.items() if names}
         self.names = tuple(c for names in self.columns_of.values() for c in names)
         self.numeric = frozenset(self.names)
-        if left:
+        if left := [n for n, names in columns_of.items() if not names]:
             self.notes = (f"Left out: {', '.join(left)}.",)
 
     def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:

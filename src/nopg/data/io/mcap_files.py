@@ -5,7 +5,7 @@ Rows are those of one topic; at each the others have their last message before.
 
 import io
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -45,30 +45,27 @@ class McapFile(TableSource):
 
     def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """The columns at the times of one topic, all rows at once."""
-        times: dict[str, Any] = {}
-        rows: dict[str, Any] = {}
-        own: dict[str, list[str]] = {}
+        own: dict[str, list[str]] = defaultdict(list)
         for name in (n for n in names if n != TIME):
-            own.setdefault(self._topic_of[name], []).append(name)
+            own[self._topic_of[name]].append(name)
+        rows: dict[str, Any] = {topic: [] for topic in own}
         for topic, time, cells in self._messages(set(own)):
-            times.setdefault(topic, []).append(time)
-            rows.setdefault(topic, []).append([cells.get(name, np.nan) for name in own[topic]])
+            rows[topic].append([time, *(cells.get(name, np.nan) for name in own[topic])])
         states = [n for n in self._options.observations or () if n in self._topic_of]
         leader = self._topic_of[states[0]] if states else max(own, key=self._counts.__getitem__)
         for topic in own:  # recorders write in order, and may be late by a little
-            order = np.argsort(times[topic], kind="stable")
-            times[topic] = np.array(times[topic])[order]
-            rows[topic] = np.array(rows[topic])[order]
-        clock = times[leader]
+            table = np.array(rows[topic])
+            rows[topic] = table[np.argsort(table[:, 0], kind="stable")]
+        clock = rows[leader][:, 0]
         late = LATE * float(np.median(np.diff(clock))) if len(clock) > 1 else 0.0
         done = {self._topic_of.get(name) for name in self._options.actions or ()}
         columns: dict[str, NDArray[np.float64]] = {TIME: clock}
         first = 0
         for topic, columns_of in own.items():
             slack = late if topic in done and topic != leader else 0.0
-            at = np.searchsorted(times[topic], clock + slack, side="right") - 1
+            at = np.searchsorted(rows[topic][:, 0], clock + slack, side="right") - 1
             first = max(first, int((at < 0).sum()))  # these come first
-            columns |= dict(zip(columns_of, rows[topic][at].T, strict=True))
+            columns |= dict(zip(columns_of, rows[topic][at, 1:].T, strict=True))
         if first:
             self.notes += (f"Left out: {first} rows before every topic had a message.",)
         self.notes += (f"Rows are the messages of {leader}; others were held.",)
@@ -77,25 +74,22 @@ class McapFile(TableSource):
     def _messages(self, topics: set[str] | None) -> Iterator[tuple[str, float, dict[str, float]]]:
         """Topic, time in seconds and numbers of each message, as they were written."""
         ros2 = require_extra("mcap_ros2.decoder", "mcap").DecoderFactory()
-        channels: dict[int, Any] = {}
-        schemas: dict[int, Any] = {}
+        known: dict[str, dict[int, Any]] = {"Schema": {}, "Channel": {}}
         decoders: dict[int, Callable[[bytes], Any]] = {}
         n_numbers = 0
         with reading(self._path, "an MCAP file", "try: mcap recover"):
             for record in self._records():
                 kind = type(record).__name__
-                if kind == "Schema":
-                    schemas[record.id] = record
-                elif kind == "Channel":
-                    channels[record.id] = record
+                if kind in known:
+                    known[kind][record.id] = record
                 elif kind == "Message":
-                    number, channel = record.channel_id, channels[record.channel_id]
+                    number, channel = record.channel_id, known["Channel"][record.channel_id]
                     coding = channel.message_encoding
                     is_wanted = topics is None or channel.topic in topics
                     if coding not in ("cdr", "json") or not is_wanted:
                         continue
                     if number not in decoders:
-                        schema = schemas.get(channel.schema_id)
+                        schema = known["Schema"].get(channel.schema_id)
                         found = ros2.decoder_for("cdr", schema) if coding == "cdr" else parse_json
                         if found is None:
                             raise ValueError(f"nothing says what {channel.topic} is")

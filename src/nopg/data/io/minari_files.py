@@ -82,12 +82,12 @@ def _arguments(storage: Any, options: ReadOptions) -> dict[str, Any]:
     options.require_size(width * int(storage.total_steps), "the Minari dataset")
     episodes, n_steps = [], 0
     for episode in _episodes(storage.get_episodes(range(storage.total_episodes)), space):
-        n_steps += len(episode["rewards"])  # what is there, whatever was declared
+        n_steps += len(episode[0])  # what is there, whatever was declared
         options.require_size(width * n_steps, "the Minari dataset")
         episodes.append(episode)
     if not episodes:
         raise DataError("A Minari dataset must have at least one step, this has none; record some.")
-    arrays = {name: np.concatenate([episode[name] for episode in episodes]) for name in ARRAYS}
+    arrays = dict(zip(ARRAYS, map(np.concatenate, zip(*episodes, strict=True)), strict=True))
     metadata = {
         "observation_space": _vector_space(storage.observation_space),
         "action_space": _vector_space(space),
@@ -98,8 +98,8 @@ def _arguments(storage: Any, options: ReadOptions) -> dict[str, Any]:
 
 def _episodes(
     stored: Iterable[dict[str, Any]], action_space: Space[Any]
-) -> Iterator[dict[str, NDArray[Any]]]:
-    """Each episode cut into transitions, empty ones left out."""
+) -> Iterator[tuple[NDArray[Any], ...]]:
+    """The arrays of each episode, in the order of `ARRAYS`, empty ones left out."""
     start = getattr(action_space, "start", None)
     for episode in stored:
         states, actions = (_flat(episode[n]) for n in ("observations", "actions"))
@@ -113,15 +113,10 @@ def _episodes(
                 f"actions and {length} rewards; create the dataset again."
             )
         if length:
-            yield {
-                "observations": states[:-1],
-                "actions": actions,
-                "rewards": np.asarray(episode["rewards"], dtype=np.float64),
-                "next_observations": states[1:],
-                "terminations": np.asarray(episode["terminations"], dtype=bool),
-                "truncations": np.asarray(episode["truncations"], dtype=bool),
-                "episodes": np.full(length, int(episode["id"])),
-            }
+            rewards = np.asarray(episode["rewards"], dtype=np.float64)
+            flags = [np.asarray(episode[n], dtype=bool) for n in ("terminations", "truncations")]
+            ids = np.full(length, int(episode["id"]))
+            yield states[:-1], actions, rewards, states[1:], *flags, ids
 
 
 def _flat(values: Any) -> NDArray[Any]:

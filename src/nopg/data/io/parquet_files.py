@@ -135,12 +135,10 @@ class _Thrift:
         return self._content[self.at - 1]
 
     def _number(self) -> int:
-        found = shift = 0
-        while True:
+        found = 0
+        for shift in range(0, 64, 7):
             byte = self._byte()
             found |= (byte & 127) << shift
-            shift += 7
             if byte < 128:
                 return found
-            if shift > 63:
-                raise ValueError("a number in a header does not end")
+        raise ValueError("a number in a header does not end")

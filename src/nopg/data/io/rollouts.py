@@ -52,15 +52,14 @@ def from_env(
     with closing(env) if is_ours else nullcontext():
         if policy is None:
             env.action_space.seed(seeds.derive("random-actions") % 2**31)
-        # Only the first reset is seeded: the others follow from it, all different.
-        first: int | None = seeds.derive("env") % 2**31
         for episode in itertools.count():
             if len(rows) == n_steps or episode == n_episodes:
                 break
             left = None if n_steps is None else n_steps - len(rows)
+            # Only the first reset is seeded: the others follow from it, all different.
+            first = None if episode else seeds.derive("env") % 2**31
             found = one_episode(env, policy, first, deterministic=deterministic)
             rows += [(*row, episode) for row in itertools.islice(found, left)]
-            first = None
     if not any(rows[-1][4:6]):  # the last episode was cut
         rows[-1] = (*rows[-1][:5], True, rows[-1][6])
     return _dataset(env, rows, seed)

@@ -46,8 +46,7 @@ class MemoryTable(TableSource):
 
     def __init__(self, table: Any, notes: tuple[str, ...] = ()) -> None:
         self.notes = notes
-        names = getattr(table, "columns", None)
-        names = table if names is None else names
+        names = getattr(table, "columns", table)
         self._columns = {str(name): np.asarray(table[name]) for name in names}
         self.names = tuple(self._columns)
         self.numeric = frozenset(n for n, c in self._columns.items() if c.dtype.kind in "iuf")
@@ -120,8 +119,7 @@ def settle_columns(
         )
     # What else holds numbers and is no clock is the state; where some columns have a successor
     # `next_...`, those alone.
-    given = set(options.columns())
-    free = [name for name in names if name not in given]
+    free = [name for name in names if name not in set(options.columns())]
     found: dict[str, Sequence[str] | str] = {}
     for part, usual in USUAL.items():
         hits = [name for name in free if name.lower() in usual]
