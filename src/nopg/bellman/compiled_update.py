@@ -23,7 +23,7 @@ from nopg.compiled import compiled_for, packed
 from nopg.linalg.coarse import PRECISION, ROWS_EACH, STEPS, CompiledSystem, solve_library
 from nopg.linalg.operators import AveragedRows, SparseRows
 from nopg.linalg.solve import SolverConfig
-from nopg.policies.adam import BETAS, Adam
+from nopg.policies.adam import Adam
 from nopg.policies.build import PerceptronPass
 from nopg.policies.families import DeterministicPolicy, Policy
 from nopg.threads import threads_for
@@ -110,12 +110,10 @@ class CompiledUpdate:
         sizes = (n, group, d_a, made.worth, 1 + len(core) // ROWS_EACH, system.worth)
         arrays = (rewards, system.scale, families[0].model.variances, eps0, new(m), *starts, *x)
         lowest, highest = problem.possible_returns
-        learned = [(p.numel(), p.data_ptr()) for p in made.parameters]
         fields: list[Any] = [ctypes.cast(one, ctypes.c_void_p).value for one in functions]
         fields += [*structures, *listed, *entries[1][1:], entries[1][0], room, *sizes]
         fields += [float(config.gamma), float(highest - lowest), *arrays, *residuals, outcomes]
-        fields += [core, len(learned), *(np.array(one) for one in zip(*learned, strict=True))]
-        fields += [adam.change, adam.means, adam.squares, *BETAS, adam.eps, measured]
+        fields += [core, *adam.fields(), measured]
         kept += [fields, system, made]
         start, lost = Start(starts[0], starts[1], core), listed[4]
         return cls(packed(*fields), kept, library, problem, adam, start, lost, measured)

@@ -5,6 +5,8 @@
  */
 #include "shared.h"
 
+#include "adam.h"
+
 typedef void (*Rows)(const void *job, int64_t n_threads);
 typedef int64_t (*Policy)(const void *pass, int64_t n_threads);
 typedef int64_t (*Invert)(const void *system, float *core, int64_t n_threads);
@@ -37,12 +39,7 @@ typedef struct {
   real *starts[2], *x[2], *residuals[2]; /* (n), of q and mu */
   const double *outcomes;      /* (2, 3): products, lengths of residuals, how long they may be */
   float *core;
-  /* Adam. */
-  int64_t n_tensors;
-  const int64_t *sizes;
-  real *const *parameters;
-  real *gradient, *means, *squares; /* one after the other */
-  double beta[2], eps;
+  Adam adam;
   double *found; /* (7), see `Measured` */
 } Update;
 
@@ -122,22 +119,6 @@ static void measure(const Update *u) {
   u->found[5] = most;
 }
 
-/* Kingma and Ba (2015), Algorithm 1, upwards: as `Adam.step`. */
-static void step(const Update *u, double rate, double unbiased) {
-  int64_t at = 0;
-  double square = 0;
-  for (int64_t t = 0; t < u->n_tensors; t++)
-    for (int64_t i = 0; i < u->sizes[t]; i++, at++) {
-      real g = u->gradient[at], *m = u->means + at, *s = u->squares + at;
-      square += (double)g * g;
-      *m += (real)(1.0 - u->beta[0]) * (g - *m);
-      *s = (real)u->beta[1] * *s + (real)(1.0 - u->beta[1]) * g * g;
-      real length = (real)sqrt((double)*s) / (real)unbiased;
-      u->parameters[t][i] += *m * (real)rate / (length + (real)u->eps);
-    }
-  u->found[6] = sqrt(square);
-}
-
 /* 0 if all is done. Nothing is learned where a solve does not end, and 1 is returned; -1 where
  * there is no memory. `is_new` asks for a coarse inverse of these rows. */
 int64_t nopg_update(const Update *u, int64_t is_new, double rate, double unbiased,
@@ -156,6 +137,7 @@ int64_t nopg_update(const Update *u, int64_t is_new, double rate, double unbiase
   spread(u, 0);
   for (int k = 0; k < 2; k++) weigh(u, both[k], n_threads);
   if (u->policy(u->backwards, at_most(n_threads, u->passes))) return -1;
-  step(u, rate, unbiased);
+  u->found[6] = length_of(&u->adam);
+  step(&u->adam, rate, unbiased);
   return 0;
 }

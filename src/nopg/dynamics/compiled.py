@@ -64,7 +64,7 @@ class CompiledModel:
         self._fields = fields
         self.d_s, self.d_a = fields["d_s"], fields["d_a"]
         self.is_noisy = fields.get("log_std") is not None
-        self.struct, self._kept = _structure("Model", fields)
+        self.struct, self._kept = laid_out("Model", fields)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pointers cannot be copied or pickled; what they point to can."""
@@ -79,6 +79,7 @@ class CompiledModel:
         draws: Any,  # standard normal draws of the noise, (T, B, d_s), or None
         # Probability that each still runs, (B,), kept up to date; without it none is gone.
         running: Array | None = None,
+        given: Array | None = None,  # done instead of what policies do, but where it is NaN
     ) -> tuple[Array, ...]:
         """States, actions and the fields of a predicted step, (T, B, ...) each."""
         library = compiled_library()
@@ -96,15 +97,17 @@ class CompiledModel:
             for array, shape in zip(actor, shapes, strict=True):
                 self._require(array, shape)
         else:
-            given_by = actor.compiled_fields(self.d_a)
-        policies, kept = _structure("Policies", given_by)
+            self._require(given, (n_steps, n, self.d_a))
+            given_by = {} if given is None else actor.compiled_fields(self.d_a) | {"given": given}
+        # What C reads is alive until all is done.
+        plain: Any = actor  # policies that are asked for some steps at a time
+        policies, _kept = laid_out("Policies", given_by) if given_by else _known(plain, self.d_a)
         arrays = [np.empty((n_steps, n, k)) for k in (self.d_s, self.d_a, self.d_s, self.d_s)]
         arrays += [np.empty((n_steps, n)) for _ in range(4)]
         arrays[0][0] = starts
         draws = None if draws is None else np.ascontiguousarray(draws)
-        given = packed(n, n_steps, draws, running, *arrays)
-        _in_parts(library.nopg_rollout, given, n, n_steps, self.struct, policies)
-        del kept  # alive until here
+        paths = packed(n, n_steps, draws, running, *arrays)
+        _in_parts(library.nopg_rollout, paths, n, n_steps, self.struct, policies)
         return tuple(arrays)
 
     def action_gradients(
@@ -146,6 +149,12 @@ class CompiledModel:
         """Compiled code reads beyond an array of another shape."""
         if array is not None and array.shape != shape:
             raise ValueError(f"{array.shape} is not {shape}")
+
+
+@functools.lru_cache(maxsize=64)
+def _known(actor: ArrayPolicies, d_a: int) -> tuple[bytes, list[Any]]:
+    """Policies for `rollout.c`, laid out once."""
+    return laid_out("Policies", actor.compiled_fields(d_a))
 
 
 def _in_parts(function: Any, given: bytes, n: int, n_steps: int, *models: bytes) -> None:
@@ -213,7 +222,7 @@ def _layout(name: str) -> list[tuple[str, Any, bool]]:
     return fields
 
 
-def _structure(layout: str, given: dict[str, Any]) -> tuple[bytes, list[Any]]:
+def laid_out(layout: str, given: dict[str, Any]) -> tuple[bytes, list[Any]]:
     """A structure of `rollout.c`, what is missing 0, and the arrays it points to."""
     values, kept = list[Any](), list[Any]()
     for name, kind, is_array in _layout(layout):

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from nopg.compiled import compiled, packed
 from nopg.dynamics.hyperparameters import (
     FREE,
     Angle,
@@ -452,6 +453,11 @@ def _farthest_points(x: Tensor, count: int) -> Tensor:
     """Indices of `count` samples, each the farthest from those before it."""
     if len(x) <= count:
         return torch.arange(len(x))
+    if (library := compiled("nopg.dynamics", "farthest.c", False)) is not None:
+        found = torch.zeros(count, dtype=torch.int64)
+        given = (*x.shape, count, x.T.contiguous(), x.new_empty(len(x)), found)
+        library.nopg_farthest(packed(*given))
+        return found
     chosen = [0]
     distance = (x - x[0]).square().sum(dim=1)
     for _ in range(count - 1):

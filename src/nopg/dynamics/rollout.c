@@ -93,7 +93,8 @@ typedef struct {
 
 typedef struct {
   Perceptrons net;
-  const double *given; /* (n_steps, n_paths, d_a), recorded actions instead; or null */
+  /* (n_steps, n_paths, d_a), recorded actions instead, NaN where policies act; or null */
+  const double *given;
   /* What is added to them, gains (state - around) within (2, d_a) limits; or null:
    * (n_steps, n_paths, d_s) and (n_steps, n_paths, d_a, d_s). */
   const double *around, *gains, *limits;
@@ -949,8 +950,9 @@ static void roll_out(const void *job, int64_t first, int64_t last) {
       for (int64_t k = 0; k < count; k++) {
         int64_t b = path[k], row = t * n_paths + b;
         double *state = states + row * m->d_s, *action = actions + row * m->d_a;
-        if (a->given)
-          memcpy(action, a->given + row * m->d_a, m->d_a * sizeof(double));
+        const double *given = a->given ? a->given + row * m->d_a : NULL;
+        if (given && !(a->net.widths && isnan(*given)))
+          memcpy(action, given, m->d_a * sizeof(double));
         else
           act(&a->net, b / (n_paths / a->net.count), state, action, one, two);
         if (a->gains) feed_back(m, a, row, state, action);

@@ -121,6 +121,23 @@ def _numpy_block(
     return tuple(np.stack(field) for field in zip(*steps, strict=True))
 
 
+def erring_steps(
+    model: Steps, actor: Actor, starts: Array, given: Array
+) -> tuple[Array, Array, PredictedStep[Array]]:
+    """States, actions and outcomes of T steps: what is `given`, (T, B, d_a), or NaN to act."""
+    compiled = model.compiled if isinstance(model, ArrayTransitionModel) else None
+    if compiled is not None and isinstance(actor, ArrayPolicies):
+        found = compiled.rollout(actor, starts, len(given), None, given=given)
+        return found[0], found[1], PredictedStep(*found[2:])
+    steps, states = [], starts
+    for some in given:
+        actions = np.where(np.isnan(some), actor.act(states), some)
+        steps.append((states, actions, *model.step(states, actions)))
+        states = steps[-1][3]
+    found = tuple(map(np.stack, zip(*steps, strict=True)))
+    return found[0], found[1], PredictedStep(*found[2:])
+
+
 def rollout_steps(
     model: Steps,
     actor: Actor,

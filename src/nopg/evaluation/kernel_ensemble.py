@@ -242,7 +242,8 @@ class KernelEnsemble:
     def _beyond(self, parts: tuple[QueryRows, ...], states: Tensor) -> Tensor:
         """How much farther states are from the data than is usual among them, (m,)."""
         with torch.no_grad():
-            actions = torch.split(self.policy.act(states), [rows.shape[0] for rows in parts])
+            taken = self.policy.act(states).detach()
+            actions = torch.split(taken, [rows.shape[0] for rows in parts])
         problem, pairs = (self.solution.estimator.problem, zip(parts, actions, strict=True))
         distance = torch.cat([distance_of_rows(problem, *pair) for pair in pairs])
         return distance - self.basis.usual_distance

@@ -37,7 +37,7 @@ from nopg.evaluation.replay import Replay, replay_held_out, replay_others
 from nopg.evaluation.rollouts import Region
 from nopg.policies.arrays import Actor, Array
 from nopg.randomness import Seed
-from nopg.threads import side_by_side
+from nopg.threads import parallel_map, side_by_side
 
 N_DRAWS = 8  # models drawn from the posterior of each of the two
 FEW_STARTS, FEW_PATHS = 4, 2  # of rollouts in drawn models, and paths of each in noise
@@ -85,9 +85,9 @@ class ModelEvaluator:
 
     def prepare(self) -> None:
         """Make what no policy changes, so that it is there when one is evaluated."""
-        _ = self.replay
         if self.models[0].noise is None:  # in noise it depends on paths what is asked for
-            _ = self._left_out, self._gaps, self._drawn
+            parallel_map(lambda name: getattr(self, name), ("_left_out", "_drawn"))
+        _ = self.replay, self._gaps
 
     def replay_of(self, episodes: Dataset) -> Replay:
         """The same on recordings of the user's, none of which were learned from."""
@@ -219,7 +219,7 @@ class ModelEvaluator:
 
         def returns(models: tuple[ArrayTransitionModel, ...]) -> tuple[Array, Array]:
             rest = (actor, paths, self.gamma, NEGLIGIBLE, until)
-            found = [known_return(model, *rest) for model in models]
+            found = parallel_map(lambda model: known_return(model, *rest), models)
             earned, unknown = (np.mean(part, axis=0) for part in zip(*found, strict=True))
             return earned + self._worth(beyond).mean() * unknown, unknown  # (m G,)
 
@@ -271,7 +271,7 @@ class ModelEvaluator:
         drawn = self._of_drawn(earned_in, paths)  # (S, m G)
 
         def earned_in_each(models: list[ArrayTransitionModel]) -> Array:
-            found = [ask(model, paths, until) for model in models]
+            found = parallel_map(lambda model: ask(model, paths, until), models)
             means = [paths.means(earned + middle * left) for earned, left in found]
             return np.array(means).reshape(-1, len(states))
 
@@ -289,7 +289,8 @@ class ModelEvaluator:
         n, d_s = len(self.data), paths.starts.shape[1]
         normal = self.seed.numpy("noise-levels").standard_normal((N_DRAWS, d_s))
         many = paths.repeated(1.0 + normal / np.sqrt(2.0 * n), self.models[0].noise)
-        return np.concatenate([ask(drawn, many).reshape(N_DRAWS, -1) for drawn in self._drawn])
+        found = parallel_map(lambda drawn: ask(drawn, many), self._drawn)
+        return np.concatenate([one.reshape(N_DRAWS, -1) for one in found])
 
     def _estimate(
         self, value: Array, noise: Array, spread: Spread, unknown: str, level: float

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,7 +18,6 @@ from nopg.data.history import HistoryLayout
 from nopg.data.io.metadata import space_to_json
 from nopg.data.validation import as_states
 from nopg.discount import discount_horizon
-from nopg.dynamics.transition_model import TransitionModel
 from nopg.errors import NotFittedError, require_choice, require_count
 from nopg.evaluation.comparison import Comparison
 from nopg.evaluation.intervals import Estimate, require_level
@@ -38,6 +37,9 @@ from nopg.policies.arrays import Actor, actor_of
 from nopg.policies.build import PolicySpec
 from nopg.policies.families import Policy
 from nopg.randomness import Seed
+
+if TYPE_CHECKING:
+    from nopg.dynamics.transition_model import TransitionModel
 
 KERNEL, MODEL = "kernel", "model"
 LEARN = "learn"  # the algorithm whose policies are evaluated by learned models
@@ -87,7 +89,7 @@ class FittedPolicy:
     search: SearchResult | None = None
     memory: HistoryLayout | None = None
     problem: Problem | None = field(default=None, repr=False)
-    models: tuple[TransitionModel, ...] | None = field(default=None, repr=False)
+    models: "tuple[TransitionModel, ...] | None" = field(default=None, repr=False)
     buffer: EpisodeBuffer | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -52,6 +53,13 @@ class Adam:
         lengths = self.squares.sqrt().div_(root)
         torch.mul(self.means, rate, out=self.change).div_(lengths.add_(self.eps))
         torch._foreach_add_(self.parameters, self.changes)
+
+    def fields(self) -> tuple[Any, ...]:
+        """For C, see `adam.h`."""
+        learned = [(p.numel(), p.data_ptr()) for p in self.parameters]
+        sizes = (np.array(one) for one in zip(*learned, strict=True))
+        moments = (self.change, self.means, self.squares)
+        return (len(learned), *sizes, *moments, *BETAS, self.eps)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything the next step depends on, beside the parameters."""

@@ -17,7 +17,7 @@ import numpy as np
 from nopg.data.dataset import Dataset
 from nopg.discount import discount_horizon
 from nopg.dynamics.noise import noise_draws
-from nopg.dynamics.rollouts import discounted_return, running_probability
+from nopg.dynamics.rollouts import discounted_return, erring_steps, running_probability
 from nopg.dynamics.transition_model import PredictedStep, TransitionModel
 from nopg.policies.arrays import Actor, Array
 
@@ -78,18 +78,18 @@ def states_along(
     generator: np.random.Generator,
 ) -> Array:
     """Where a policy passes in the model, and where it gets by errors, (n, d_s)."""
-    states, found = starts[np.arange(N_PATHS) % len(starts)], []
-    often, running = generator.uniform(0.0, ERRING, N_PATHS), np.ones(N_PATHS)
+    often, n_steps = generator.uniform(0.0, ERRING, N_PATHS), discount_horizon(gamma, AHEAD)
     errs, other = np.zeros(N_PATHS, dtype=bool), actions[np.zeros(N_PATHS, dtype=int)]
-    for _ in range(discount_horizon(gamma, AHEAD)):
+    given = np.full((n_steps, *other.shape), np.nan)
+    for t in range(n_steps):
         draw = generator.uniform(size=N_PATHS)
         chosen = actions[generator.integers(len(actions), size=N_PATHS)]
         other = np.where(errs[:, None], other, chosen)
         errs = np.where(errs, draw > 1.0 / 3.0, draw < often)
-        found.append(states[running > 0.5])
-        after = model.arrays.step(states, np.where(errs[:, None], other, actor.act(states)))
-        states, running = after.next_states, running * after.survives
-    return np.concatenate(found)
+        given[t, errs] = other[errs]
+    begins = starts[np.arange(N_PATHS) % len(starts)]
+    states, _, outcomes = erring_steps(model.arrays, actor, begins, given)
+    return np.asarray(states[running_probability(outcomes)[:-1] > 0.5])
 
 
 @dataclass(frozen=True)

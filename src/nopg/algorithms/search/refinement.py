@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from nopg.discount import discount_horizon
+from nopg.dynamics.compiled_ascent import CompiledAscent
 from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.rollouts import ModelRollout, model_rollout, rollout_gradients, tail_weights
 from nopg.dynamics.transition_model import TransitionModel
@@ -155,7 +156,7 @@ def refine(
     digests = [parameters_digest(policy) for policy in policies]
     for i, one in enumerate(ascents):  # plans may agree
         one.is_done |= digests[i % len(digests)] in digests[: i % len(digests)]
-    n_done = 0
+    n_done, team, compiled = 0, ascents[:0], None
     if begun is not None:
         n_done = int(begun["step"])
         for one, state in zip(ascents, begun["ascents"], strict=True):
@@ -167,10 +168,12 @@ def refine(
                 break
             progress = (step - 1) / n_updates
             some, draws = _new_paths(models[0], every, gamma, step, worst_share)
-            _update(models[0], active, some, draws, gamma, progress, worst_share)
+            if active != team:
+                team, compiled = active, _compiled(models[0], active, starts, gamma, worst_share)
+            _update(models[0], active, some, draws, gamma, progress, worst_share, compiled)
             if step % check_every == 0 or step == n_updates:
-                team = [one.policy for one in active]
-                found = model_returns(models, team, starts, gamma, worst_share)
+                policies_now = [one.policy for one in active]
+                found = model_returns(models, policies_now, starts, gamma, worst_share)
                 for one, value in zip(active, found, strict=True):
                     one.record(value, step, is_noisy)
             if step == math.ceil(FIRST_ROUND * n_updates):
@@ -195,20 +198,35 @@ def _update(
     gamma: float,
     progress: float,
     worst_share: float,
+    compiled: CompiledAscent | None,
 ) -> None:
     """One update of each policy, with a step size that falls along a cosine."""
+    rate = LEARNING_RATE if draws is None else NOISY_LEARNING_RATE
+    rate *= cosine_decay(progress, 1.0)
+    if compiled is not None:
+        for one, norm in zip(ascents, compiled.run(rate), strict=True):
+            one.is_done = not (math.isfinite(norm) and norm > 0.0)
+        return
     policies = [one.policy for one in ascents]
     credits = None if draws is None else [one.credit for one in ascents]
     options = (discount_horizon(gamma), draws, worst_share, credits)
-    rate = LEARNING_RATE if draws is None else NOISY_LEARNING_RATE
     gradients = rollout_gradients(model, policies, starts, gamma, *options)
-    rate *= cosine_decay(progress, 1.0)
     for one, gradient in zip(ascents, gradients, strict=True):
         norm = math.sqrt(sum(float(g.square().sum()) for g in gradient))
         if math.isfinite(norm) and norm > 0.0:
             one.adam.step(gradient, rate)
         elif draws is None:  # other gusts may do
             one.is_done = True
+
+
+def _compiled(
+    model: TransitionModel, ascents: Sequence[_Ascent], starts: Array, gamma: float, share: float
+) -> CompiledAscent | None:
+    """Updates of these, laid out once, if they can be."""
+    if share < 1.0:
+        return None
+    policies, adams = [one.policy for one in ascents], [one.adam for one in ascents]
+    return CompiledAscent.of(model, policies, adams, starts, gamma, discount_horizon(gamma))
 
 
 def _rollout(
