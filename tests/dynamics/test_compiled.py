@@ -1,5 +1,6 @@
 """Compiled rollouts against the same in NumPy, and their digits on several threads."""
 
+import copy
 from dataclasses import replace
 from typing import Any
 
@@ -12,12 +13,14 @@ from reproduction.tasks.scripted_operator import mountain_car_demonstrations
 from nopg.data.dataset import Dataset
 from nopg.dynamics import compiled, gaussian_process, rollouts, transition_model
 from nopg.dynamics.compiled import process_fields
+from nopg.dynamics.compiled_ascent import CompiledAscent
 from nopg.dynamics.ensemble import model_columns
 from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.posterior import drawn_models
 from nopg.dynamics.rewards import Potential
 from nopg.dynamics.rollouts import (
     GONE,
+    erring_steps,
     model_rollout,
     rollout_gradients,
     rollout_steps,
@@ -25,6 +28,7 @@ from nopg.dynamics.rollouts import (
 )
 from nopg.dynamics.terminations import Limit, TerminationModel
 from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
+from nopg.policies.adam import Adam
 from nopg.policies.arrays import ArrayPolicies
 from nopg.policies.build import PolicySpec
 from nopg.policies.families import Policy
@@ -258,6 +262,93 @@ def test_gradients_are_those_of_the_jacobians(case: Case, monkeypatch: pytest.Mo
         for one, two in zip(mine, other, strict=True):
             scale = float(two.abs().max()) + 1e-12
             torch.testing.assert_close(one, two, rtol=1e-5, atol=1e-6 * scale)
+
+
+def test_a_compiled_ascent_is_that_by_gradients(case: Case) -> None:
+    model, _, policies, states = case
+    starts, rates = states[:6], (0.01, 0.005, 0.02)
+    ours, theirs = copy.deepcopy(policies), copy.deepcopy(policies)
+    adams = [Adam(list(one.parameters())) for one in ours]
+    found = CompiledAscent.of(model, ours, adams, starts, 0.95, 40)
+    assert (found is None) == (model.noise is not None)
+    if found is None:
+        return
+    others = [Adam(list(one.parameters())) for one in theirs]
+    for rate in rates:
+        lengths = found.run(rate)
+        gradients = rollout_gradients(model, theirs, starts, 0.95, 40)
+        for adam, own, length in zip(others, gradients, lengths, strict=True):
+            squares = sum(float(g.square().sum()) for g in own)
+            assert length == pytest.approx(squares**0.5, rel=1e-4, abs=1e-12)
+            if length > 0.0:
+                adam.step(own, rate)
+    is_flat = not lengths.any()  # rewards beyond those seen have no slope
+    for one, two, before in zip(ours, theirs, policies, strict=True):
+        for a, b, c in zip(one.parameters(), two.parameters(), before.parameters(), strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-5)
+            assert torch.equal(a, c) == is_flat
+    n_steps = [0 if is_flat else len(rates)] * len(ours)
+    assert [adam.n_steps for adam in adams] == [adam.n_steps for adam in others] == n_steps
+    again = copy.deepcopy(policies)
+    adams = [Adam(list(one.parameters())) for one in again]
+    n_threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        with side_by_side():
+            on_three = CompiledAscent.of(model, again, adams, starts, 0.95, 40)
+            assert on_three is not None
+            for rate in rates:
+                on_three.run(rate)
+    finally:
+        torch.set_num_threads(n_threads)
+    for one, two in zip(ours, again, strict=True):
+        for a, b in zip(one.parameters(), two.parameters(), strict=True):
+            assert torch.equal(a, b)
+
+
+def test_an_ascent_without_a_gradient_leaves_its_policy(case: Case) -> None:
+    model, _, policies, states = case
+    team = copy.deepcopy(policies)
+    with torch.no_grad():
+        next(team[0].parameters()).fill_(float("nan"))
+    adams = [Adam(list(one.parameters())) for one in team]
+    found = CompiledAscent.of(model, team, adams, states[:6], 0.95, 10)
+    if found is None:  # it is noisy
+        return
+    lengths = found.run(0.1)
+    assert not np.isfinite(lengths[0])
+    assert np.isfinite(lengths[1])
+    assert [adam.n_steps for adam in adams] == [0, int(lengths[1] > 0.0)]
+    rest = list(team[0].parameters())[1:]
+    for one, two in zip(rest, list(policies[0].parameters())[1:], strict=True):
+        assert torch.equal(one, two)
+
+
+def test_what_c_cannot_ascend_is_left_to_torch(case: Case) -> None:
+    model, _, policies, states = case
+
+    class Own(type(policies[0])):  # type: ignore[misc]
+        pass
+
+    team = copy.deepcopy(policies)
+    for one in team:
+        one.__class__ = Own
+    adams = [Adam(list(one.parameters())) for one in team]
+    assert CompiledAscent.of(model, team, adams, states[:6], 0.95, 10) is None
+
+
+def test_paths_that_err_are_those_of_numpy(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, _, policies, states = case
+    rng, actor = np.random.default_rng(3), ArrayPolicies(policies, is_decided=True)
+    given = rng.uniform(-1.0, 1.0, (12, 6, actor.act(states[:2]).shape[1]))
+    given[rng.uniform(size=(12, 6)) < 0.5] = np.nan
+    ours = erring_steps(ArrayTransitionModel(model), actor, states[:6], given)
+    acts = np.isnan(given)
+    assert (ours[1][~acts] == given[~acts]).all()
+    monkeypatch.setattr(transition_model, "compiled_library", lambda: None)
+    theirs = erring_steps(ArrayTransitionModel(model), actor, states[:6], given)
+    for mine, other in zip((*ours[:2], *ours[2]), (*theirs[:2], *theirs[2]), strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-6)
 
 
 def test_threads_do_not_change_a_digit(case: Case) -> None:

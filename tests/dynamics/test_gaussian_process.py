@@ -8,7 +8,12 @@ import pytest
 import torch
 
 from nopg.dynamics import gaussian_process
-from nopg.dynamics.gaussian_process import N_ROWS, GaussianProcess, _informative_rows
+from nopg.dynamics.gaussian_process import (
+    N_ROWS,
+    GaussianProcess,
+    _farthest_points,
+    _informative_rows,
+)
 from nopg.dynamics.hyperparameters import SMOOTHER
 
 
@@ -180,3 +185,16 @@ def test_longer_scales_and_more_noise_are_not_for_rewards() -> None:
     error = (process.predict(new)[:, 1] - expected).square().mean().sqrt()
     assert float(error) < 0.01 * float(expected.std())
     assert process.noise[0] > 0.05  # what moves is as noisy as before
+
+
+@pytest.mark.parametrize(("n", "d"), [(5, 2), (64, 1), (203, 4)])
+def test_compiled_points_lie_as_far_apart(n: int, d: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = torch.tensor(np.random.default_rng(n).standard_normal((n, d + 2)))
+    points = columns[:, :d]  # in no one piece
+    ours = _farthest_points(points, n // 2)
+    monkeypatch.setattr(gaussian_process, "compiled", lambda *_: None)
+    theirs = _farthest_points(points, n // 2)
+    assert torch.equal(ours, theirs)
+    assert len(set(ours.tolist())) == n // 2
+    first = (points - points[0]).square().sum(dim=1)
+    assert ours[1] == first.argmax() or n // 2 < 2

@@ -24,7 +24,6 @@ from nopg.algorithms.search.distillation import distil
 from nopg.algorithms.search.learn import learn
 from nopg.algorithms.search.refinement import FINAL_WEIGHT, model_estimates
 from nopg.dynamics.ensemble import fit_ensemble
-from nopg.dynamics.rollouts import rollout_gradients
 from nopg.fitted.history import (
     ASCENT,
     PLANNING,
@@ -320,8 +319,7 @@ def test_an_interrupt_while_ascending_keeps_the_policies_so_far(
 
 
 def test_an_interrupt_while_refining_keeps_the_best(few: pytest.MonkeyPatch) -> None:
-    pressed = interrupted_at(30, rollout_gradients)
-    few.setattr(refinement, "rollout_gradients", pressed)
+    few.setattr(refinement, "_update", interrupted_at(30, refinement._update))
     model = learn(pendulum_data(5), BOTTOM, **(SHORT | {"n_refining": 50}))
     (refined,) = (c for c in candidates_of(model) if c.refined is not None)
     assert refined.final.value > refined.first.value

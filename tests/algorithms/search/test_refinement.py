@@ -130,6 +130,7 @@ def test_it_ends_after_some_updates_without_a_gain(monkeypatch: pytest.MonkeyPat
         return [tuple(-g for g in each) for each in rollout_gradients(*arguments)]
 
     monkeypatch.setattr(refinement, "rollout_gradients", downhill)
+    monkeypatch.setattr(refinement, "_compiled", lambda *_: None)
     updates: list[float] = []
     policy = build(1)
     kept = copy.deepcopy(policy.state_dict())
@@ -166,6 +167,7 @@ def test_policies_that_agree_are_refined_once(monkeypatch: pytest.MonkeyPatch) -
         return rollout_gradients(model, policies, *rest)
 
     monkeypatch.setattr(refinement, "rollout_gradients", counted)
+    monkeypatch.setattr(refinement, "_compiled", lambda *_: None)
     refined, left, _ = refine([near_zero()], [build(1), build(1), build(2)], STARTS, GAMMA, 3)
     assert set(sizes) == {2}
     assert refined > left  # the second is left as it was
@@ -179,6 +181,7 @@ def test_gradients_are_of_a_few_starts(monkeypatch: pytest.MonkeyPatch) -> None:
         return rollout_gradients(model, policies, starts, *rest)
 
     monkeypatch.setattr(refinement, "rollout_gradients", counted)
+    monkeypatch.setattr(refinement, "_compiled", lambda *_: None)
     many = np.linspace(-1, 1, 40)[:, None]
     refine([near_zero()], [build(1)], many, GAMMA, 2)
     assert sizes == [refinement.N_STARTS] * 2
