@@ -8,6 +8,7 @@ import torch
 from scipy.linalg import solve_discrete_are
 from torch import Tensor
 
+from nopg.algorithms.search import trajectories
 from nopg.algorithms.search.trajectories import (
     Feedback,
     StatePenalty,
@@ -146,3 +147,36 @@ def test_an_action_that_never_changes_is_left_alone(task: Task) -> None:
     found = optimised(fixed, still(30, 1), starts, 2)
     assert np.isfinite(found.gains).all()
     assert (found.actions == 0.0).all()
+
+
+@pytest.mark.parametrize("has_ends", [False, True])
+def test_the_compiled_way_back_is_that_of_numpy(
+    has_ends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(2)
+    s, a = rng.uniform(-1.0, 1.0, (500, 3)), rng.uniform(-1.0, 1.0, (500, 2))
+    after = 0.8 * s + 0.1 * np.sin(s[:, ::-1]) + 0.1 * a @ rng.standard_normal((2, 3))
+    ends = (after[:, 0] > 0.6) * float(has_ends)
+    rewards = -np.square(s).sum(axis=1) - 0.1 * np.square(a).sum(axis=1) - ends
+    columns = [torch.from_numpy(x) for x in (s, a, rewards, after, ends)]
+    model = TransitionModel.fit(*columns, generator=rng)
+    given = Task([model], np.array([[-0.3, -1.0], [0.3, 1.0]]), GAMMA)
+    starts = rng.uniform(-0.8, 0.8, (5, 3))
+    starts[0, 0] = 1.0
+    push = 0.1 * rng.standard_normal((40, 5, 2))
+    begun = Feedback(np.zeros((40, 5, 3)), push, 0.05 * rng.standard_normal((40, 5, 2, 3)))
+    made = given.follow(begun, starts)
+    assert bool((made.outcomes.terminated > 0.5).any()) == has_ends
+    begun = Feedback(made.states, made.actions, begun.gains)
+    damping = np.geomspace(1e-5, 1.0, 5)
+    ours = trajectories._backward(given, begun, damping)
+    alone = trajectories._backward(given, begun.of_paths(np.array([4, 1])), damping[[4, 1]])
+    monkeypatch.setattr(trajectories, "compiled", lambda *_: None)
+    theirs = trajectories._backward(given, begun, damping)
+    for mine, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-7, atol=1e-9)
+    reached = begun.actions + ours[0]
+    assert (np.isclose(reached, given.limits[0]) | np.isclose(reached, given.limits[1])).any()
+    if not has_ends:  # with ends the steps that none makes may differ
+        for mine, own in zip(ours, alone, strict=True):
+            np.testing.assert_allclose(own, mine[:, [4, 1]], rtol=1e-9, atol=1e-12)

@@ -10,17 +10,18 @@ are changed at once.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nopg.compiled import compiled, packed
 from nopg.dynamics.compiled import PathFeedback
 from nopg.dynamics.curvature import Derivatives, SecondDerivatives, derivatives, second_derivatives
 from nopg.dynamics.rollouts import ModelRollout, discounted_return
 from nopg.dynamics.transition_model import ArrayTransitionModel, PredictedStep, TransitionModel
 from nopg.policies.arrays import Array
-from nopg.threads import parallel_map
+from nopg.threads import parallel_map, threads_for
 
 STEP_SIZES = 0.3 ** np.arange(4)  # shares of a change that are tried, all at once
 DAMPING = (1e-5, 1.0, 1e4)
@@ -198,13 +199,23 @@ def _backward(
     found = derivatives(model, controllers.states, controllers.actions, are_paths=True)
     if task.penalty is not None:
         found = task.penalty.added_to(found, controllers.states)
-    change = np.zeros_like(controllers.actions)
+    change = np.zeros(controllers.actions.shape)
     gains = controllers.gains.copy()  # those of steps that are never made stay
     value, slope = np.zeros(n_paths), np.zeros((n_paths, d_s))
     bend = np.zeros((n_paths, d_s, d_s))
     unit = np.maximum(0.5 * (limits[1] - limits[0]), 1e-9)  # of the actions
     least = max(1e-12 * float(np.ptp(model.rewards)), 1e-300)
     is_made = (found.outcomes.terminated < 1.0).any(axis=1)
+    library = compiled("nopg.algorithms.search", "backward.c", False)
+    if library is not None and there is None:
+        _, after, rewards, terminated, out, _ = found.outcomes
+        fields: list[Any] = [is_made.astype(np.int64), damping, limits, unit, *controllers[:2]]
+        fields += [after, rewards, terminated, out, *found[1:], change, gains]
+        fields = [np.ascontiguousarray(field) for field in fields]
+        sizes = (n_paths, n_steps, d_s, len(unit), float(gamma), float(worst), least)
+        if library.nopg_backward_pass(packed(*sizes, *fields), threads_for(n_paths)):
+            raise MemoryError("There is no memory for changes of paths.")
+        return change, gains
     for t in np.flatnonzero(is_made)[::-1].tolist():
         outcome = PredictedStep(*(field[t] for field in found.outcomes))
         ahead = slope
