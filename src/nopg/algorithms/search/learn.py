@@ -117,7 +117,7 @@ def learn(
     """
     compile_ahead("likelihood.c", "dynamics/rollout.c", "algorithms/search/distil.c")
     compile_ahead("bellman/rows.c", "linalg/solve.c", "policies/perceptron.c", "bellman/update.c")
-    compile_ahead("dynamics/ascent.c", "dynamics/farthest.c")
+    compile_ahead("dynamics/ascent.c", "dynamics/farthest.c", "algorithms/search/backward.c")
     data = without_time_limit(as_dataset(data))
     if policy is None:
         policy = "discrete" if data.is_discrete else "deterministic"
