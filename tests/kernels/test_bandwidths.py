@@ -11,8 +11,10 @@ from scipy.optimize import approx_fprime
 
 import nopg
 from nopg.cli.swing_up import grid_dataset
+from nopg.kernels import bandwidths
 from nopg.kernels.bandwidths import _Regression, leave_one_out, select_bandwidths
 from nopg.kernels.cross_validation import cross_validated_bandwidth, half_spacing
+from nopg.threads import side_by_side
 
 
 def transitions(s: Any, a: Any, r: Any, s_next: Any) -> nopg.Dataset:
@@ -107,6 +109,41 @@ def test_leave_one_out_slope_matches_finite_differences() -> None:
     _, slope = problem.error_and_slope(point)
     expected = approx_fprime(point, lambda x: problem.error_and_slope(x)[0], 1e-7)
     np.testing.assert_allclose(slope, expected, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("c", "has_own_lists"), [(32, False), (41, True), (7, True)])
+def test_compiled_errors_and_slopes_are_those_of_torch(
+    c: int, has_own_lists: bool, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = torch.Generator().manual_seed(c)
+
+    def drawn(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=generator, dtype=dtype)
+
+    squares, hidden = drawn(3, 20, c).square(), drawn(20, c) > 0.5
+    hidden[4] = True  # sees nothing
+    known = drawn(20 if has_own_lists else 1, c, 2)
+    given = (squares, hidden, drawn(20, 2), known)
+    log_h = np.array([-0.5, 0.2, 0.7])
+    compiled = _Regression(*given)
+    if compiled.library is None:
+        pytest.skip("there is no C compiler")
+    error, slope = compiled.error_and_slope(log_h)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        with side_by_side():
+            again = compiled.error_and_slope(log_h)
+    finally:
+        torch.set_num_threads(before)
+    assert again[0] == error
+    assert (again[1] == slope).all()
+    monkeypatch.setattr(bandwidths, "compiled_for", lambda *_: None)
+    expected, by_torch = _Regression(*given).error_and_slope(log_h)
+    near = 1e-5 if dtype == torch.float32 else 1e-12
+    assert error == pytest.approx(expected, rel=near)
+    assert slope == pytest.approx(by_torch, rel=10 * near, abs=near)
 
 
 def test_leave_one_out_ignores_what_does_not_matter() -> None:

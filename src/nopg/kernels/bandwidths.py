@@ -12,10 +12,12 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
+from nopg.compiled import compiled_for, packed
 from nopg.errors import ConfigError, DataError, warn
 from nopg.kernels.cross_validation import Factor, FloatArray, cross_validated
-from nopg.threads import parallel_map
+from nopg.threads import parallel_map, threads_for
 
 LABEL_SMOOTHING = 1e-3
 """Smoothing of the label kernel: a sample of the same action outweighs one of
@@ -24,6 +26,7 @@ another action up to sqrt(2 log 1000) = 3.7 bandwidths farther away."""
 WIDEST_STATE = 20.0  # of state bandwidths, in deviations: the column says nothing
 WIDEST_ACTION = 1.0  # of action bandwidths: with wider ones all policies are alike
 N_PREDICTIONS = 512  # predictions made of what is left out; their error is known to a few percent
+LANES = 16  # candidates that compiled code sums up side by side
 MAX_CANDIDATES = 2048  # samples a prediction may listen to; of more the nearest ones
 
 
@@ -252,12 +255,20 @@ class _Regression:
         # Targets of the candidates: each query's, or one list for all, (m or 1, c, p).
         self.known = known if len(known) == 1 else known[sees]
         self.scale = float((self.targets - self.targets.mean(dim=0)).square().sum()) or 1.0
+        self.library = compiled_for(squares, "nopg.kernels", "leave_one_out.c")
+        room = (0, -self.blocked.shape[1] % LANES)  # filled up with what is blocked
+        apart, listed = (pad(x, room).contiguous() for x in (squares[:, sees], self.known.mT))
+        blocked = pad(self.blocked, room, value=-torch.inf)
+        self.laid_out = (apart, blocked, listed, self.targets.contiguous())
 
     def error_and_slope(self, log_h: np.ndarray) -> tuple[float, np.ndarray]:
         """The relative error and its derivative, in closed form."""
         # With residual e_i and prediction p_i, moving log h_d moves weight w_ij by w_ij (z_ijd^2 -
         # mean), so the slope is a covariance under each row.
         precision = torch.as_tensor(np.exp(-2.0 * log_h)).to(self.squares)
+        if self.library is not None:
+            errors, slopes = self._in_c(precision)
+            return float(errors.sum()) / self.scale, slopes.sum(dim=0).numpy() / self.scale
         distances = (precision @ self.squares).view_as(self.blocked)
         weights = torch.softmax(self.blocked - 0.5 * distances, dim=1)  # (m, c)
         groups = (len(self.known), -1, weights.shape[1])  # of queries with one list
@@ -268,6 +279,16 @@ class _Regression:
         slope = -2.0 * precision * (self.squares @ (weights * towards).flatten())
         error = float(residual.square().sum())
         return error / self.scale, slope.double().cpu().numpy() / self.scale
+
+    def _in_c(self, precision: Tensor) -> tuple[Tensor, Tensor]:
+        """Squared error of each query, (m,), and its slopes by log h, (m, d)."""
+        (m, p), d = self.targets.shape, len(precision)
+        errors, slopes = precision.new_empty(m), precision.new_empty(m, d)
+        sizes = (m, self.laid_out[1].shape[1], d, p, len(self.known))
+        given = packed(*sizes, *self.laid_out, precision, errors, slopes)
+        if self.library.nopg_leave_one_out(given, threads_for(m)):
+            raise MemoryError("There is no memory for predictions.")
+        return errors.double(), -2.0 * (precision * slopes).double()
 
 
 def _choose(x: Tensor, generator: np.random.Generator) -> tuple[Tensor, Tensor]:

@@ -97,7 +97,7 @@ class _Ascent:
     def __init__(self, policy: Policy, best: float, most: float, credit: float, eps: float) -> None:
         self.policy, self.best, self.attainable, self.credit = policy, best, most, credit
         self.adam = Adam([p for p in policy.parameters() if p.requires_grad], eps)
-        self.best_parameters = copy.deepcopy(policy.state_dict())
+        self.best_parameters = _copied(policy)
         self.last_gain, self.is_done = 0, best >= most
 
     def state(self) -> dict[str, Any]:
@@ -118,9 +118,13 @@ class _Ascent:
             self.last_gain = step
         if value > self.best:
             self.best = value
-            self.best_parameters = copy.deepcopy(self.policy.state_dict())
+            self.best_parameters = _copied(self.policy)
         is_stuck = step - self.last_gain > PATIENCE and not is_noisy
         self.is_done = self.best >= self.attainable or is_stuck
+
+
+def _copied(policy: Policy) -> dict[str, torch.Tensor]:
+    return {name: value.clone() for name, value in policy.state_dict().items()}
 
 
 def refine(
