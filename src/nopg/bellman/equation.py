@@ -38,8 +38,7 @@ class BellmanEquation:
         rtol: Relative residual of the two solves.
         seed: Seed of the draws stochastic policies and sampled next states need.
         dtype: Precision of everything.
-        ranks: Processes that share the rows, from `joined_ranks`; each of them makes the same
-            equation and asks it the same things.
+        ranks: Processes that share the rows, from `joined_ranks`; each makes and asks the same.
         rows: Which rows; the paper's, "nadaraya-watson", where `NOPG` has "matched".
         stochastic: How a stochastic policy's integral is taken; here as in the paper.
         settings: Other fields of `EstimatorConfig`, such as `policy_samples`.

@@ -1,9 +1,8 @@
 """One update's linear algebra on a GPU: a few launches over buffers that stay put.
 
-The same mathematics as `solution`, for deterministic policies whose rows keep one number k of
-samples, and for B policies side by side. Vectors are solved by deflated fixed-point sweeps: each is
-one pass over P and one over its transpose, needs no inner products, and cannot break down; Krylov
-methods save a few passes and pay for them in launches and synchronisations.
+The same mathematics as `solution`, for deterministic policies whose rows keep k samples, B side by
+side. Vectors are solved by deflated fixed-point sweeps: each is a pass over P and one over P', with
+no inner products, and cannot break down; Krylov methods save passes and pay in synchronisations.
 """
 
 from typing import TYPE_CHECKING

@@ -3,25 +3,20 @@
 Of all distributions over the samples whose mean is the query, the matched row is the one closest in
 relative entropy to the kernel row (`docs/matched_rows.md`).
 
-With features g_j = (offset of s_j from s, a_j), all in bandwidths, both kinds of row belong to one
-exponential family,
+With features g_j = (offset of s_j from s, a_j) in bandwidths, both kinds of row are of one family,
 
     p_j  ~  psi_j(s) exp(-|a_j|^2 / 2) exp(theta' g_j).
 
-The kernel row has natural parameter theta_0 = (0, a). The matched row has mean
-(0, a); its theta minimises the convex dual
+The kernel row has parameter theta_0 = (0, a). The matched row has mean (0, a); its theta minimises
 
-    log sum_j psi_j exp(theta' g_j - |a_j|^2 / 2) - theta_0' theta
-        + Phi(theta - theta_0).
+    log sum_j psi_j exp(theta' g_j - |a_j|^2 / 2) - theta_0' theta + Phi(theta - theta_0).
 
 Phi is a wall: flat at 0, steep from `REACH` on, for queries that their samples do not surround.
-With C = Cov_p(g, g), H the curvature of the wall and c = Cov_p(q, g), the derivative of the mean of
-q is
+With C = Cov_p(g, g), H the curvature of the wall and c = Cov_p(q, g), the mean of q has the slope
 
     d/da (E q)  =  c' (C + H)^-1 (I + H) e_a / h_a:
 
-the slope of a local linear regression of q where H vanishes, the covariance of
-Eq. (10) where the wall is steep.
+a local linear regression's where H vanishes, the covariance of Eq. (10) where the wall is steep.
 """
 
 from collections.abc import Sequence
@@ -34,9 +29,8 @@ from nopg.bellman.newton import Features, search, slopes_of
 from nopg.bellman.rows import EXACT, QueryRows, RowModel, RowWeights
 from nopg.linalg.operators import LinearOperator
 
+# Power of the kernel between labels: were it less, tilts reached a mean by what other actions did.
 APART = 10.0
-"""Power of the kernel between labels: no tilt may outweigh it, or a row would reach its
-mean by what another action did."""
 
 
 class MatchedRows(RowModel):
@@ -45,9 +39,7 @@ class MatchedRows(RowModel):
     def __init__(
         self,
         rows: QueryRows,  # the queries
-        # Offsets of the listed samples' states from their queries, in bandwidths, (m_b, k_b, d_s)
-        # block by block.
-        offsets: Sequence[Tensor],
+        offsets: Sequence[Tensor],  # of listed states from their queries, in bandwidths, by block
         bandwidths: Tensor,  # action bandwidths, (d_a,); none for labels
         log_similarity: Tensor | None = None,  # log kernel between labels, (n_actions, n_actions)
     ) -> None:
@@ -68,8 +60,7 @@ class MatchedRows(RowModel):
         a = (taken - self._centre) / self._h
         if a.ndim == 2:
             return self._solved(self._features, a, start, accuracy)
-        starts = [None] * len(a) if start is None else start.unbind()
-        pairs = zip(a, starts, strict=True)
+        pairs = zip(a, [None] * len(a) if start is None else start.unbind(), strict=True)
         draws = [self._solved(self._features, one, guess, accuracy) for one, guess in pairs]
         names = ("log_mass", "dropped", "displacement", "state")
         return RowWeights(

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 REACH, STEEPNESS = 8.0, 12
-"""Where the wall stands, in bandwidths by which a kernel may be moved to lean against
-its samples; and its power. A tilt of 2 leaves a mean 2e-7 off its query. This and what
-follows is in `rows.c`, too."""
+"""Where the wall stands, in bandwidths by which a kernel may be moved to lean against its samples;
+and its power. A tilt of 2 leaves a mean 2e-7 off its query. All this is in `rows.c`, too."""
 RIDGE = 1e-9  # curvature that is always there: samples in one place have none
 MAX_STEPS = 40
 LONGEST_STEP = 4.0  # of Newton's method in theta: farther out the curvature is another

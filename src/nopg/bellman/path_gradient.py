@@ -3,9 +3,8 @@
 Rows at an edge of the data lie inside it. J therefore holds up whatever runs away from the data,
 finds every such policy as good as any other, and has no slope towards one that stays. A mean path
 (`paths`) leaves the data where the system would. Here every sample carries its own line, the local
-regression of its step, and a path follows the line of the sample next to it: its derivative is that
-line's slope, as that of a matched row is. What ends a path does so softly, over a bandwidth or two,
-so that a path that ends can be made to end later.
+regression of its step, and a path follows the line of the sample next to it, whose slope is its
+derivative. Ends are soft, over a bandwidth or two, so that a path can be made to end later.
 """
 
 from typing import Any, NamedTuple
@@ -170,8 +169,7 @@ class PathGradient:
 
     def _backward(self, later: Array, by_place: Array, by_output: Array) -> tuple[float, Array]:
         """The mean return, and its derivative by what the policy says, (T, B, outputs)."""
-        # With rewards counted from `lost` on, a path that leaves the data earns nothing more, and
-        # one that ends what it would have lost. W is what a path earns from a step on,
+        # Rewards count from `lost` on: paths that leave the data earn nothing more. From a step on,
         #   W_t = k r_t + sum_e (1 - k_e) worth_e + gamma k b g_t W_{t+1}:
         # k = prod k_e within the limits that end the task, b within the data, g going on.
         paths, gamma, d = self.paths, self.paths.gamma, later.shape[2] - 2

@@ -1,11 +1,10 @@
 """Where a policy goes if every step is the mean of the samples around it, or near it.
 
-J averages over all that the samples around a path might do, and their spread can
-carry the estimated system past a place where the real one stops, or hold it up where
-the real one falls. The mean path has no spread: a policy that J overrates stands still
-on it, runs away, or leaves the data. It is no estimate of the return where the system
-is noisy; it is a second look at policies that J finds alike. For an estimate, steps
-differ from the mean by what a sample close by differs from it (`step_regression`).
+J averages over all that the samples around a path might do, and their spread can carry the
+estimated system past a place where the real one stops, or hold it up where the real one falls. The
+mean path has no spread: a policy that J overrates stands still on it, runs away, or leaves the
+data. Where the system is noisy it is no estimate of the return but a second look at policies that J
+finds alike; for an estimate, steps differ from the mean as a sample close by (`step_regression`).
 """
 
 import copy
@@ -28,9 +27,8 @@ from nopg.randomness import Seed
 
 MOST_ROWS = 5000  # samples that paths are made from
 SCALE = 1.5
-"""Factor on the bandwidths of rows: what a local line leaves grows with the square of
-the bandwidth, what a local mean leaves with the bandwidth itself, so that the one may
-look farther than the other and averages more noise away."""
+"""Factor on the bandwidths of rows: what a local line leaves grows with their square, what a local
+mean leaves with themselves, so that a line may look farther and average more noise away."""
 NEGLIGIBLE = 0.05  # weight gamma^T at which paths end
 N_ENDS = 2  # samples that ended beyond all others make a limit; that met, a wall
 AT_REST = 1e-4  # step in bandwidths below which a path has arrived for good
@@ -93,8 +91,7 @@ class MeanPaths:
         generator: np.random.Generator | None = None,  # of what steps differ by
     ) -> Array:
         """Discounted return along the path of each policy from each start, (P, B)."""
-        # Policies act as they would be used: the mean, or the likeliest label. What is beyond the
-        # horizon earns what was earned of late.
+        # Policies act as in use: mean or likeliest label. Beyond the horizon they earn as of late.
         gamma, n_steps = self.gamma, discount_horizon(self.gamma, NEGLIGIBLE)
         (low, high), arcs, lost = self.box(), self.regression.arcs, self.lost
         acting = actor_of(*[copy.deepcopy(policy).double().cpu() for policy in policies])
@@ -153,10 +150,9 @@ def _limits(
     here: Tensor, there: Tensor, goes_on: Tensor, n_straight: int, rewards: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Limits that end the task, mean rewards there, (2, d) each; whom they account for, (n,)."""
-    # A limit is where `N_ENDS` samples or more ended and no other ever was, in one coordinate. A
-    # regression would not see it from where nobody crossed it. The limit that most samples ended
-    # beyond comes first, and each of them tells of one limit alone: a pole that fell may have been
-    # farther out than any other cart, which is no reason to fear the place.
+    # A limit is where `N_ENDS` samples or more ended and no other ever was, in one coordinate: no
+    # regression sees it. That which most ended beyond comes first, and each sample tells of one: a
+    # pole that fell may have been farther out than any other cart, no reason to fear the place.
     limits = here.new_tensor([[-torch.inf], [torch.inf]]).repeat(1, here.shape[1])
     worths, is_told = torch.zeros_like(limits), torch.zeros_like(goes_on)
     lived = torch.cat([here, there[goes_on]])[:, :n_straight]
@@ -199,11 +195,10 @@ def transported(samples: Samples, paths: MeanPaths, generator: np.random.Generat
     """Most of the samples with another action, and where it would have led, for rows in noise."""
     # A row looks for samples whose state *and* action surround its query. What it finds far away it
     # takes all the same, and its spread adds to the noise of the system at every step: a pendulum
-    # is carried up by it, a mass out of the data. But what another action does to a step, a
-    # regression of all steps knows far better than the noise of one step allows to see. So samples
-    # are moved to the ends of the actions that their neighbours took, and every state nearby speaks
-    # for every action; what the wind did stays random. A part is left as it is, for motion that is
-    # not straight in the action.
+    # is carried up by it, a mass out of the data. But what another action does, a regression of all
+    # steps knows far better than the noise of one allows to see. So samples are moved to the ends
+    # of the actions that their neighbours took, and every state nearby speaks for every action;
+    # what the wind did stays random. Some stay as they are, for motion not straight in the action.
     arcs, n = paths.regression.arcs, len(samples.rewards)
     rows = generator.permutation(n)[n // KEPT :]
     low, high = paths.regression.actions_near(samples.states.numpy()[rows])

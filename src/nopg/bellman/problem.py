@@ -1,7 +1,6 @@
 """The nonparametric Bellman equation of a data set, before any policy is chosen.
 
-Everything that no policy changes is prepared here, once: kernels of states,
-neighbour lists, sampled next states, rewards, which rows are live.
+What no policy changes is prepared once: state kernels, lists, next states, rewards, live rows.
 """
 
 import hashlib
@@ -52,8 +51,7 @@ class EstimatorConfig:
     # "quadrature" averages normalised rows (Definition 2) over nodes without noise, "paper" over
     # draws; "kernel-average" averages kernels, as the authors' release; "analytic" integrates them.
     stochastic: str = "quadrature"
-    # Samples a row keeps: a number, None for all, or "auto": by `tolerance` for the paper's rows,
-    # the 64 nearest for matched ones.
+    # Samples a row keeps: a number, None for all; "auto": by `tolerance`, for matched rows 64.
     neighbours: Neighbours = "auto"
     # For "auto": share of a row's mass that may be dropped, for any action in the data's range.
     tolerance: float = 1e-6
@@ -238,8 +236,7 @@ def list_rows(
                 f"Ranks that share data must list under half of all {n} samples, but some, at one "
                 f"next state each, got {neighbours=} and next_state_samples={drawn}; pass others."
             )
-        pieces = samples.ranks.passed_round(samples.states)
-        block = passed_block(queries, pieces, h, neighbours, n)
+        block = passed_block(queries, samples.ranks.passed_round(samples.states), h, neighbours, n)
         return QueryRows((block,), samples.actions, queries, (len(queries), n))
     margin = _action_span(samples, bandwidths) - math.log(config.tolerance)
     given = (queries, samples.states, samples.actions, h, neighbours)

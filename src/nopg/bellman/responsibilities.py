@@ -23,8 +23,7 @@ from nopg.linalg.operators import LinearOperator, SparseRows
 
 Outputs = tuple[Tensor, ...]  # what a policy says at the queries, a row per query each
 Nodes = Callable[[Tensor, Generator], tuple[Tensor, Tensor]]
-"""Means of the policy, (m, d_a), to standard normal nodes (k, m, d_a) and the share of
-each, (k, m)."""
+"""Means of the policy, (m, d_a), to standard normal nodes (k, m, d_a) and their shares, (k, m)."""
 TOGETHER = 2_000_000  # entries of draws in one go: few launches, and near the cache
 
 
@@ -93,9 +92,8 @@ class DeterministicResponsibilities(Responsibilities):
 class AnalyticResponsibilities(Responsibilities):
     """The authors' order with its integral done: outputs are (mean, std)."""
 
-    # Averaging the action kernel over a Gaussian policy before normalising is a product of
-    # Gaussians, varphi_j -> N(a_j; mean, h^2 + std^2): no sampling, no noise. It is not the
-    # estimator of Definition 2 (see deviations).
+    # The action kernel averaged over a Gaussian policy, before normalising, is a Gaussian again,
+    # N(a_j; mean, h^2 + std^2): no noise, and not the estimator of Definition 2 (see deviations).
 
     def __init__(self, model: NadarayaWatson) -> None:
         self.rows, self.model = model.rows, model
@@ -210,8 +208,7 @@ def _drawn(means: Tensor, generator: Generator, count: int, paired: bool) -> tup
 class CategoricalResponsibilities(Responsibilities):
     """epsilon(s) of a discrete policy, the sum over actions taken exactly."""
 
-    # Outputs are (probabilities,), (m, n_actions). The rows of one action depend on the data alone,
-    # so they are made once.
+    # Outputs are (probabilities,), (m, n_actions). Rows of labels depend on the data: made once.
 
     def __init__(self, model: RowModel, n_actions: int) -> None:
         self.rows = model.rows

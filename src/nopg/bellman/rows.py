@@ -2,9 +2,8 @@
 
 `QueryRows` is what no policy changes: for m query states, the samples each one listens to, their
 state kernels and actions. A `RowModel` maps the action taken at each query to weights over these
-samples, and knows the way back: how the mean of q under a row moves with the action. It is all that
-a new kind of rows has to say. `nadaraya_watson` has the paper's, `matched` those whose mean is the
-query.
+samples, and knows the way back: how the mean of q under a row moves with the action; a new kind of
+rows has to say no more. `nadaraya_watson` has the paper's, `matched` those whose mean is the query.
 """
 
 from abc import ABC, abstractmethod

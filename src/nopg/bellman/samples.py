@@ -2,8 +2,7 @@
 
 Matched rows need directions as well as distances. A pair of columns that is a cosine and a sine
 lies on a circle, which is strictly convex: the mean of points on it is never on it, so no row could
-match both. Along the arc there is one coordinate, the angle, and a mean of angles close together is
-an angle.
+match both. Along the arc there is one coordinate, the angle, and means of close angles are angles.
 """
 
 import math

@@ -5,8 +5,7 @@ differentiates by those outputs. What the rest of the estimator sees is the whol
 1, the certificate and Eq. (10) are written once for all.
 
 Where ranks share the data too, each has all actions and vectors of the solves, which rows of P ask
-for by number. States and lists are those of its part; others are passed round. Choices rest on one
-common sample.
+for by number. States and lists are of its part, others passed round. Choices rest on one sample.
 """
 
 from dataclasses import replace

@@ -6,8 +6,7 @@ within total variation delta_i, and the same for eps0,
     J - J~ = gamma mu~' (P - P~) q + (eps0 - eps0~)' q          (exact),
     |J - J~| <= (gamma sum_i mu~_i delta_i + delta_0) span(q).
 
-Solver. J is read off as eps0' q + mu' (r - Lambda q); its error is the product of
-the two residuals, so that a loose solve still gives a tight J:
+Solver. J is eps0' q + mu' (r - Lambda q), whose error is a product of residuals: loose solves do.
 
     |J~ - J^| <= ||res_mu||_1 ||res_q||_inf / (1 - gamma).
 """
@@ -187,15 +186,14 @@ class BellmanSolution:
         # Where ranks share the rows each has the gradient of its own; the sum is ours.
         with torch.no_grad():
             slopes = self.output_gradients()
-        made, ranks = self.made, self.estimator.problem.ranks
-        found = self._by_autograd(policy, slopes) if made is None else made.vjp(slopes)
+        if self.made is not None:
+            found = self.made.vjp(slopes)
+        else:
+            parameters = [p for p in policy.parameters() if p.requires_grad]
+            # An output may be a constant, as the spread of a linear Gaussian policy is.
+            both = zip(self.outputs, slopes, strict=True)
+            # Sums, since torch imports its compiler to check the shapes of slopes.
+            sums = [(output * slope).sum() for output, slope in both if output.requires_grad]
+            found = torch.autograd.grad(sums, parameters, retain_graph=True, materialize_grads=True)
+        ranks = self.estimator.problem.ranks
         return found if ranks is None else ranks.sum(found)
-
-    def _by_autograd(self, policy: Policy, slopes: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """The slopes by the outputs as slopes by the parameters."""
-        parameters = [p for p in policy.parameters() if p.requires_grad]
-        # An output may be a constant, as the spread of a linear Gaussian policy is.
-        both = zip(self.outputs, slopes, strict=True)
-        learned = [(output * slope).sum() for output, slope in both if output.requires_grad]
-        # Sums, since torch imports its compiler to check the shapes of slopes.
-        return torch.autograd.grad(learned, parameters, retain_graph=True, materialize_grads=True)

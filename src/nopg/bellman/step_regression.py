@@ -2,8 +2,7 @@
 
 A step is the value at (s, a) of a local linear regression with the kernel's weights: what a matched
 row gives where one exists, without a search for its tilt. In noise a few neighbours say less than a
-trend of all steps; how far the local line is believed beside the trend, steps that were left out
-decide.
+trend of all steps; left-out steps decide how far the local line is believed beside the trend.
 """
 
 from functools import cached_property
@@ -19,7 +18,6 @@ from nopg.kernels.bandwidths import Bandwidths
 from nopg.kernels.neighbours import log_label_similarity
 
 Array = NDArray[Any]
-
 NEAREST = 48  # samples a step is made from
 RIDGE = 1e-2
 """Of the regression, in squared bandwidths. It shrinks slopes to those of the trend: to
@@ -76,8 +74,7 @@ class StepRegression:
         draws: Array | None,  # uniform on [0, 1), (m,)
     ) -> tuple[Array, Array, Array]:
         """Change of the coordinates, reward, whether it goes on: (m, d), (m,), (m,)."""
-        # With draws the change differs from the mean by the residual of a sample that they choose
-        # with the weights of the regression.
+        # Draws choose a sample, by the weights, whose residual is added to the mean change.
         found, _, columns, weights = self._predicted(x, states, taken, 1)
         moved = found[:, :-2]
         if draws is not None:
@@ -152,8 +149,7 @@ class StepRegression:
         self, x: Array, states: Array, taken: Array, first: int
     ) -> tuple[Array, Array, Array, Array]:
         """The regression of `steps` where actions are taken, (m, d + 2)."""
-        # Then its slopes beside the trend, in bandwidths; samples from the `first` nearest on, and
-        # their weights, (m, k) each.
+        # Its slopes beside the trend, in bandwidths; samples from the `first`, and weights, (m, k).
         k = list(range(first, min(NEAREST, len(self.places) + 1 - first) + first))
         distances, columns = self._tree.query(states / self.units, k=k)
         logits = -0.5 * distances**2

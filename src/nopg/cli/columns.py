@@ -73,7 +73,6 @@ def _parameter(name: str, kind: Any, text: str) -> inspect.Parameter:
 
 
 with_columns = with_options("columns", OPTIONS)
-
 _IN_PYTHON = r"nopg\.learn\(data,(\s+)history=(\d+)\)"  # other words in the shell
 
 

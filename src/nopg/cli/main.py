@@ -9,8 +9,7 @@ import typer
 
 from nopg import __version__
 from nopg.cli.columns import describe
-from nopg.cli.demo import demo
-from nopg.cli.learning import fit, learn
+from nopg.cli.learning import demo, fit, learn
 from nopg.cli.policies import evaluate, export, report
 from nopg.cli.record import record
 from nopg.errors import NopgError
@@ -21,7 +20,6 @@ IN_THE_SHELL = {
     "env_id": "--env",
     "initial_states": "initial_states under [fit] of --config",
 }  # arguments that have another name there
-
 app = typer.Typer(
     name="nopg",
     help="Policies from logged data alone, and how far to trust them.\n\n"

@@ -1,8 +1,7 @@
 """From rows in time order to transitions: what is s', what has none, what ended.
 
 1. The successor of a row is the state in the following row of the same episode.
-2. A row whose action is empty closes its episode: it is its predecessor's successor,
-   hands it its flags, and is no transition itself.
+2. A row without an action closes its episode: its predecessor's successor, with its flags.
 3. A last row that is terminated stays: no learner reads what follows it.
 4. Any other last row is dropped, and the row before it is marked truncated.
 """
@@ -24,7 +23,11 @@ def align(
 ) -> tuple[IntArray, dict[str, Any], tuple[str, ...]]:
     """Rows with a successor, (n,), their arrays by name, and what was assumed."""
     m = len(observations)
-    follower = _followers(np.zeros(m, dtype=int) if episodes is None else episodes)
+    ids = np.zeros(m, dtype=int) if episodes is None else episodes
+    order = np.argsort(ids, kind="stable")
+    same = ids[order[:-1]] == ids[order[1:]]
+    follower = np.full(m, -1, dtype=np.int64)  # the row after each in its episode, -1 if none
+    follower[order[:-1][same]] = order[1:][same]
     closing = is_empty & (follower < 0)
     terminated, truncated = terminations.copy(), truncations.copy()
     # Flags on a closing row belong to the step that led there.
@@ -39,8 +42,7 @@ def align(
     # The rows that lose their only successor hand the end on to the row before.
     is_dropped = ~closing & ~is_kept
     truncated |= has_next & (is_dropped | closing)[follower] & ~terminated
-    ids = episodes
-    if ids is None:  # number the stretches of rows that follow each other
+    if episodes is None:  # number the stretches of rows that follow each other
         ids = np.cumsum(~np.isin(np.arange(m), follower[has_next])) - 1
     rows = np.nonzero(is_kept)[0]
     counts = (int(which.sum()) for which in (closing, is_kept & ~has_next, is_dropped))
@@ -51,15 +53,6 @@ def align(
         "episodes": ids[rows],
     }
     return rows, arrays, (*_notes(episodes is None, *counts), *limited)
-
-
-def _followers(ids: IntArray) -> IntArray:
-    """The row after each row in its episode, -1 where there is none, (m,)."""
-    order = np.argsort(ids, kind="stable")
-    follower = np.full(len(ids), -1, dtype=np.int64)
-    same = ids[order[:-1]] == ids[order[1:]]
-    follower[order[:-1][same]] = order[1:][same]
-    return follower
 
 
 def _notes(is_one: int, n_closing: int, n_unseen: int, n_dropped: int) -> list[str]:

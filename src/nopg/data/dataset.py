@@ -26,8 +26,7 @@ class Dataset(TransitionTable):
         rewards: Rewards r, (n,).
         next_observations: Successors s', (n, d_s).
         terminations: True where s' ends the task for good: nothing is earned after.
-        truncations: True where only the recording stopped; the value goes on. Of a
-            row with both flags the termination decides.
+        truncations: True where only the recording stopped; if the task ended too, that decides.
         episodes: Episode id of each row; rows of one id are in time order.
         observation_names: One name per state column, for reports and plots.
         action_names: One name per action column.
@@ -76,11 +75,10 @@ class Dataset(TransitionTable):
     ) -> Self:
         """Read a data set from a file; nothing in the file is ever executed.
 
-        The column names are for tables (`.csv`, `.csv.gz`, `.tsv`, `.parquet`).
-        Those left out are found by their usual names, such as `reward`, `done`,
-        `episode`, `u` and `action_0`; what else holds numbers is the state. `notes`
-        says what was taken for what. Without `next_observations` the successor of a
-        row is the state in the following row of the same episode.
+        The column names are for tables (`.csv`, `.csv.gz`, `.tsv`, `.parquet`). Those left out are
+        found by their usual names, such as `reward`, `done`, `episode`, `u` and `action_0`; other
+        numbers are the state. `notes` says what was taken for what. Without `next_observations`
+        the successor of a row is the state in the following row of the same episode.
 
         Args:
             source: A file (`.npz`, `.csv`, `.parquet`, `.h5`, `.mat`, `.mcap`), a folder of LeRobot
@@ -96,17 +94,13 @@ class Dataset(TransitionTable):
             is_discrete: Whether the action is a label 0, 1, 2, ...; by default it is
                 if it is one column of whole numbers without a sign.
             missing: `"error"` refuses empty cells, `"drop"` leaves their rows out, `"hold"` gives
-                rows without an action the last one before, for states and actions that were logged
-                at different rates.
-            repeated: Whether rows that repeat the one before, time included, are kept with a
-                warning or dropped.
-            gap: Interval from which on an episode is cut; by default one that is far longer than
-                the others.
+                rows without an action the one before, for states and actions logged at two rates.
+            repeated: Whether repeats of a row, time included, are kept with a warning or dropped.
+            gap: Interval from which on an episode is cut; by default one far longer than others.
             resample: Lay the rows on a grid of this sample time: states on a line between rows,
                 actions as the last one before, rewards by their sum.
             decimal: How a CSV writes decimals, found by default: `0.5` or `0,5`.
-            time_limit: Steps after which the recording was cut; terminations at
-                exactly this length are taken as truncations.
+            time_limit: Steps after which recordings were cut: terminations there are truncations.
             observation_space: Gymnasium space of the states.
             action_space: Gymnasium space of the actions.
             max_bytes: Refuse files that would unpack to more; 2 GiB by default.
@@ -143,10 +137,9 @@ class Dataset(TransitionTable):
     ) -> Self:
         """The data with past observations and actions as columns of the state.
 
-        For systems that answer late or do not show all of their state. Observations
-        are added as differences. No row is dropped: before an episode's first step
-        nothing has changed, and the action is the constant that best explains how
-        episodes begin. A policy learned from such data keeps the columns as it acts.
+        For systems that answer late or do not show all of their state. Observations are added as
+        differences. No row is dropped: before an episode nothing has changed, and the action is the
+        constant that best explains how episodes begin. A policy keeps such columns as it acts.
 
         Args:
             steps: Past steps to add, of both.

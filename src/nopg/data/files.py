@@ -29,9 +29,8 @@ def reading(
 
 def open_plain(path: Path, max_bytes: int | None = None, *, follow: bool = False) -> BufferedReader:
     """An ordinary file, opened for reading; whatever is refused is an OSError."""
-    # What comes from somebody else may be a link to any file of this user, a pipe, or
-    # larger than the memory. The file that is open is looked at, not its name. A link
-    # is followed only if the user gave the name.
+    # What comes from others may be a link to any file of this user, a pipe, or too large. The open
+    # file is looked at, not its name. A link is followed only if the user gave the name.
     flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
     if not follow:
         flags |= getattr(os, "O_NOFOLLOW", 0)

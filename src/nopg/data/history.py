@@ -2,9 +2,8 @@
 
     (o[t], o[t] - o[t-1], ..., o[t-j+1] - o[t-j], action[t-1], ..., action[t-k])
 
-in differences, since successive observations are nearly the same. Before an episode's first step
-its first observation stands for earlier ones, and for earlier actions a constant. Labels are one
-column each, all 0 before.
+in differences, since successive observations are nearly the same. Before an episode its first
+observation stands for earlier ones, a constant for actions. Labels are one column each, 0 before.
 """
 
 from collections.abc import Mapping

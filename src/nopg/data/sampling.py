@@ -15,9 +15,8 @@ from nopg.errors import ConfigError, DataError
 def thin_by_coverage(dataset: Dataset, n: int) -> Dataset:
     """Keep `n` rows that cover the states and actions best, in their old order.
 
-    Each pick is the row farthest from those before, in standard deviations. Crowded
-    regions lose rows first, which changes the density: use it to make data smaller,
-    not to estimate how often something happens.
+    Each pick is the row farthest from those before, in standard deviations. Crowded regions lose
+    rows first: use it to make data smaller, not to estimate how often something happens.
     """
     if not 2 <= n <= len(dataset):
         raise ConfigError(f"`n` must be between 2 and {len(dataset)}, the rows there are, got {n}.")
@@ -59,8 +58,7 @@ def split_episodes(
 def merge(*sources: Dataset | str | Path) -> Dataset:
     """One dataset from several datasets or files with the same columns.
 
-    Episodes are renumbered so that those of different sources stay apart; sources without ids make
-    the whole lose them.
+    Episodes are renumbered, so that sources stay apart; if one has no ids, the whole has none.
     """
     if not (parts := [s if isinstance(s, Dataset) else Dataset.load(s) for s in sources]):
         raise DataError("There must be at least one data set to merge, got none; pass some.")

@@ -55,8 +55,7 @@ def with_column(
     Args:
         dataset: The transitions.
         name: Name of the new column.
-        function: Takes the state columns by name, each (n,), and gives (n,); it is called once for
-            s and once for s'.
+        function: Takes the state columns by name, each (n,), once of s and once of s'; gives (n,).
         bounds: Smallest and largest value it can take, for the observation space.
     """
     widened = {}
@@ -100,8 +99,7 @@ def with_rewards(dataset: Dataset, reward: RewardFunction) -> Dataset:
 
     Args:
         dataset: The transitions.
-        reward: Takes states (n, d_s), actions and successors (n, d_s), all rows at once; gives
-            (n,).
+        reward: Takes states (n, d_s), actions and successors (n, d_s) of all rows; gives (n,).
     """
     rows = dataset.observations, dataset.actions, dataset.next_observations
     rewards = one_per_row("A reward function", reward(*rows), len(dataset))

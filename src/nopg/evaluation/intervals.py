@@ -23,10 +23,8 @@ class Estimate:
             in learned models of the system.
         noise: Standard deviation of single runs around the value, because the system does not act
             the same way twice; None if nobody looked.
-        model: Standard deviation of the value itself, because the data leave open what the system
-            does.
-        known: Whether the data say anything, of every state asked about; where they do not, `low`
-            and `high` are NaN.
+        model: Standard deviation of the value itself, because the data leave the system open.
+        known: Whether the data say anything of every state; where not, `low` and `high` are NaN.
         reason: Why not, in a sentence.
     """
 
@@ -148,8 +146,7 @@ def jackknife_std(answers: Array) -> Array:
     """Standard error of an answer from those without each of K parts, (K, m) to (m,).
 
     sqrt((K - 1) / K sum_k (x_k - mean)^2), Efron and Tibshirani 1993, Eq. 11.5, but around the
-    median and without the largest: a part may hold all there is of a place, and models without it
-    are not what these data make of one.
+    median and without the largest: one part may hold all there is of a place.
     """
     others = np.sort(np.square(answers - np.median(answers, axis=0)), axis=0)[:-1]
     # If they are normal, the root over all of ten is 1.21 times that without the largest.

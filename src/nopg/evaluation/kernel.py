@@ -86,8 +86,7 @@ class KernelEvaluator:
         """Mean return of paths drawn with a local linear regression.
 
         J keeps a spread of one bandwidth in every step, which adds up; these keep what samples
-        differ by from the regression and no more. None for the paper's rows, whose return is J, and
-        for policies that draw their actions.
+        differ by from the regression. None for the paper's rows and for policies that draw actions.
         """
         problem, is_plain = self.problem, isinstance(self.policy, DeterministicPolicy)
         if problem.config.rows != MATCHED or not is_plain:
@@ -190,9 +189,8 @@ def entry_from_starts(
 ) -> Tensor:
     """Probability of entering a region from each initial state, (B,) or (B, b).
 
-    The estimated system visits the initial state and then the next state of one sample after
-    another. Entering a region is a first passage: with f = 1 at samples whose next state lies in
-    it,
+    The estimated system visits the initial state and then next states, sample by sample. Entering a
+    region is a first passage: with f = 1 at samples whose next state lies in it,
 
         h = f + (1 - f) P h          (for ever; by step T, T products from h = f)
         h = f + gamma (1 - f) P h    (discounted),

@@ -3,9 +3,8 @@
 Three things can be wrong with an answer. Other data of the same kind would have given another one:
 the spread of bootstrap replicas. Smoothing has a bias, which no resampling shows and which on
 coarse data is the larger by far: the distance to what other rows answer. And where no sample is
-near, the answer is not known at all: w_x is how often, discounted, the policy asks at the query x,
-and u_x goes from 0 to 1 as the distance of x from the data exceeds what is usual among the data
-themselves. `Answers` makes an interval of all three.
+near, the answer is not known: w_x is how often, discounted, the policy asks at the query x, and u_x
+goes from 0 to 1 as x is farther from the data than is usual. `Answers` makes an interval of all.
 
 A replica gives every episode (or every sample, where there are none) a weight drawn from the
 exponential distribution and adds its logarithm to the column of each of its samples (Rubin, 1981).
@@ -47,10 +46,9 @@ ALTERNATIVES = {
     NADARAYA_WATSON: ((NADARAYA_WATSON, 2.0**0.5), (MATCHED, 2.0)),
     MATCHED: ((NADARAYA_WATSON, 1.0), (MATCHED, 2.0)),
 }
-"""What the plain rows are compared with, by what these are: a row model, and a factor
-on the bandwidths. A wider kernel, as the choice of bandwidths might have gone; or the
-paper's rows, whose bias is another than that of matched ones. And last rows without
-displacement, wide enough to reach all around."""
+"""What the plain rows are compared with, by what these are: a row model, and a factor on the
+bandwidths. A wider kernel, as their choice might have gone; or the paper's rows, whose bias is
+another than that of matched ones. And last rows without displacement, which reach all around."""
 
 
 class EnsembleBasis(NamedTuple):
@@ -82,8 +80,7 @@ def _seen_as(plain: Problem, rows: str, scale: float) -> Problem:
 
 def replica_weights(data: Dataset, samples: Samples, generator: np.random.Generator) -> Tensor:
     """Weights of each sample in each replica, in the order of `samples`, (n, b)."""
-    # With one episode alone the spread between episodes cannot be had: samples are weighted in its
-    # place, and a warning says so.
+    # One episode alone has no spread between episodes: samples are weighted, and a warning says so.
     if data.n_episodes == 1:
         warn(
             "Intervals over episodes need two or more, these data have one; its "
@@ -219,8 +216,7 @@ class KernelEnsemble:
         """sum_i gamma mu_i u_i over the rows at the next states, a scalar."""
         # Visits are those of the rows without displacement: plain rows pull the estimated system
         # back into the data, so that it never meets the places that matter here. Values at other
-        # states take the number over as it is: what comes after the first step is of the same kind
-        # wherever the policy starts.
+        # states take the number over: after the first step all is of the same kind.
         last, problem = self.alternatives[-1], self.solution.estimator.problem
         shares = self._unknown_queries[: problem.next_rows.shape[0]]
         visits = last.transition.spread(last.mu.value.clamp(min=0.0))

@@ -130,9 +130,8 @@ def known_return(
 def runaway_share(model: TransitionModel, actor: Actor, paths: NoisyPaths, gamma: float) -> float:
     """Share of paths that leave the data for good, as far as a model tells.
 
-    Without bounds, so that a path may come back: one that has gone a whole range of the data beyond
-    them when it is cut off does not. What it costs there the log does not limit, and a mean is
-    moved by it however rare it is.
+    Without bounds, so that a path may come back: one that is a whole range of the data beyond them
+    when it is cut off does not. No log limits what it costs, which moves a mean however rare it is.
     """
     steps = ArrayTransitionModel(replace(model, bounds=model.bounds.opened()))
     for one in paths.steps(steps, actor, discount_horizon(gamma, NEGLIGIBLE)):

@@ -1,10 +1,9 @@
 """Replay: learned models held against episodes that they were not fitted to.
 
 Recorded actions go through a model from recorded states, and what it predicts is compared with what
-happened. Models drawn from its posterior, each with gusts of its own, make the bands; a linear
-model and standing still are what it has to beat. It needs no simulator, and it shows what no
-interval can know of: models that are right for one step and wrong after ten, a state that is not
-shown, a machine that has changed.
+happened. Models drawn from its posterior, each with gusts of its own, make the bands; it has to
+beat a linear model and standing still. This shows, without a simulator, what no interval knows of:
+models that are right for one step and wrong after ten, a hidden state, a machine that has changed.
 """
 
 import math
@@ -41,16 +40,14 @@ NO_WORSE = 1.1  # error over that of a simple guess that is no worse: noise errs
 class Replay:
     """How far predictions of held-out data hold."""
 
-    # What was held out: "episodes"; "blocks", the end of a single one; or "pairs", single steps,
-    # where rows have no order.
+    # What was held out: "episodes"; "blocks", the end of one; or "pairs", steps in no order.
     kind: str
     names: tuple[str, ...]  # columns of the state that are predicted, d of them
     labels: tuple[str, ...]  # after how long predictions are compared, H of them
     n_starts: tuple[int, ...]  # states that were predicted from, for each horizon, (H,)
     # How many of these could be so far apart that one prediction says nothing of the next, (H,).
     n_apart: tuple[int, ...]
-    # What bands of the models are multiplied by to hold 90%, by what replay has shown of other
-    # parts: of all parts together, (H, d).
+    # What bands of the models are multiplied by to hold 90%, by replay of all parts, (H, d).
     factors: Array
     coverage: Array  # share of what happened that these hold, (H, d)
     errors: Array  # root mean square errors in deviations of the columns, (H, d)
@@ -312,8 +309,7 @@ def _factors(found: list[Predictions]) -> dict[str, Array]:
 
 def _conformal(ratios: Array) -> Array:
     """Of n errors over half their bands the one of rank (n + 1) 90%, rounded up."""
-    # That many times as wide they hold 90% of what is to come (split conformal prediction), (n, d)
-    # to (d,); NaN of none.
+    # So wide they hold 90% of what is to come (split conformal), (n, d) to (d,); NaN of none.
     if not len(ratios):
         return np.full(ratios.shape[1:], np.nan)
     rank = min(len(ratios), math.ceil((len(ratios) + 1) * BAND))

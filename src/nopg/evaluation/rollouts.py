@@ -17,8 +17,7 @@ class Rollouts:
     """Where the policy is predicted to be after each step.
 
     Attributes:
-        states: The places it can be after 1, 2, ... steps, (T, P, d_s); (1, P, d_s) if they are the
-            same at every step.
+        states: Places it can be after 1, 2, ... steps, (T, P, d_s); (1, P, d_s) if always the same.
         weights: Probability of each place after each step, (T, P). A row sums to the probability
             that the task has not ended before that step.
         initial: The states it starts from, each as likely, (B, d_s).
@@ -75,7 +74,6 @@ def evenly_drawn(weights: FloatArray, n: int) -> IntArray:
 
 
 TERMINATED = "terminated"  # the region that is entered when the task ends for good
-
 Membership = Callable[[FloatArray], BoolArray]  # (m, d_s) to (m,)
 Region = Membership | None  # None is the task's end
 

@@ -6,9 +6,8 @@ covariance K for lack of data, and one more recorded step at x lowers the varian
 
     (g' K(X, x))^2 / (K(x, x) + noise^2).
 
-Steps are taken one after another, by a pivoted Cholesky factor. g comes from the recursion of
-`dynamics.rollouts`, backwards in time; but a path that is out of support goes on, since it is there
-that something is to be learned.
+Steps are taken one by one, by a pivoted Cholesky factor. g comes from the recursion of
+`dynamics.rollouts`, backwards; but a path out of support goes on, since there is much to learn.
 """
 
 from dataclasses import dataclass

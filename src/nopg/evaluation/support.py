@@ -25,10 +25,8 @@ class Support:
     Attributes:
         mass: Sum of the kernels of all samples, (m,): a sample at the very place counts 1, one a
             bandwidth away 0.61, one three bandwidths away 0.01.
-        effective: Effective number of samples that share the row, 1 / sum w^2, (m,);
-            1 means that a single sample speaks, near or far.
-        distance: Distance to the nearest sample in bandwidths, (m,); for discrete actions a sample
-            of another action counts as farther away.
+        effective: Effective number of samples in the row, 1 / sum w^2, (m,); 1 if one alone speaks.
+        distance: Distance to the nearest sample in bandwidths, (m,); other labels are farther away.
         weights: How much each place counts: visits along a policy's path, else 1, (m,).
     """
 
@@ -78,8 +76,7 @@ def distance_of_rows(problem: Problem, rows: QueryRows, actions: Tensor) -> Tens
 
 def usual_distance(problem: Problem) -> float:
     """Distance that 99 of 100 samples have at most from the nearest other one."""
-    # In bandwidths, and at least 1. Samples of a discrete action are compared with their own kind;
-    # one that is alone of its kind is left out.
+    # In bandwidths, at least 1; of labels among their own kind, those alone of it left out.
     data, h = problem.samples, problem.bandwidths
     places = data.states / data.states.new_tensor(h.state)
     if data.n_actions:

@@ -1,11 +1,10 @@
 """The verdict: go, caution or stop, with its one reason and one thing to do.
 
 Every question has an answer that is a probability or a share, and two marks that no task has set.
-Beyond one half the bad case is the likelier one: stop. Up to one in twenty, which is what an
-interval of 95% leaves out, it is as unlikely as anything said here can be: go. Between them:
-caution. A policy as good as the log is worse with a probability of one half, so that there it takes
-more to stop: three to one, or a loss beyond what recorded episodes differ by. The gravest answer is
-the verdict; of equally grave ones that which is asked first.
+Beyond one half the bad case is the likelier one: stop. Up to one in twenty, what an interval of 95%
+leaves out, it is as unlikely as anything said here can be: go. Between them: caution. A policy as
+good as the log is worse with a probability of one half, so that there it takes more to stop: three
+to one, or a loss beyond what recorded episodes differ by. The first of the gravest answers decides.
 """
 
 from collections.abc import Iterator

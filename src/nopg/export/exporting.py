@@ -30,8 +30,7 @@ class Exported:
     """A file that was checked and written."""
 
     path: Path
-    # States at which it was compared with the library; 0 for a program where there is no compiler,
-    # or no Node.js, to compare it with.
+    # States at which it was compared with the library; 0 for a program without compiler or Node.js.
     n_states: int
     difference: float  # largest difference of an action there
     contract: Path  # the JSON beside it: columns, limits, sample time, data, verdict

@@ -1,8 +1,7 @@
 """The support guard of an export: a few samples that stand for all of them.
 
-They are picked by greedy farthest-point selection (Gonzalez 1985). Where that leaves gaps the
-threshold grows, until 99 of 100 samples are within it; an export says how often it answers
-otherwise than `SafePolicy`, which knows all samples.
+They are picked by greedy farthest-point selection (Gonzalez 1985). Over gaps the threshold grows,
+until 99 of 100 samples are within it; an export says how often `SafePolicy` answers otherwise.
 """
 
 import math

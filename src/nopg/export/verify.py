@@ -23,11 +23,9 @@ from nopg.fitted.predict import predicted_actions
 from nopg.randomness import Seed
 
 Runner = Callable[..., Any]  # inputs of a graph to actions, and to the next state
-
 N_STATES = 10_000
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-5}
-"""Largest difference of an action, relative to the largest action where that is above
-one; sums in single precision differ by their order alone."""
+"""Largest difference of actions, over the largest above one; single sums differ by their order."""
 
 
 def difference(policy: FittedPolicy, run: Runner, states: FloatArray) -> float:
@@ -82,8 +80,7 @@ def trial_states(policy: FittedPolicy, n_states: int = N_STATES) -> FloatArray:
         known = policy.data.observations
     else:
         names = policy.observation_names or policy.bandwidths.state
-        width = len(names) if policy.memory is None else policy.memory.width
-        known = rng.normal(size=(256, width))
+        known = rng.normal(size=(256, len(names) if policy.memory is None else policy.memory.width))
         if (standardise := getattr(policy.policy, "standardise", None)) is not None:
             known = known * standardise.std.numpy() + standardise.mean.numpy()
     low, high = known.min(axis=0), known.max(axis=0)

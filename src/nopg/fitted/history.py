@@ -24,13 +24,11 @@ class Update:
 class History:
     """All updates in order, and why training ended.
 
-    `history["objective"]` is the column of one field; `history.evaluations("env")`
-    the steps and results of one evaluator.
+    `history["objective"]` is a field's column, `history.evaluations("env")` an evaluator's results.
     """
 
     updates: list[Update] = field(default_factory=list)
-    stopped: str = "finished"
-    """"finished", "callback" or "interrupted"."""
+    stopped: str = "finished"  # or "callback", or "interrupted"
 
     def __len__(self) -> int:
         return len(self.updates)
@@ -66,12 +64,10 @@ class ModelEstimate:
 class CandidateMethod:
     """How a candidate policy is found."""
 
-    # "fitted value iteration" in the learned model, distilled into a policy; "gradient ascent"
-    # along Eq. (10); "behaviour cloning" of the log; "trajectory optimisation" in the learned
-    # models, distilled; or an "earlier policy".
+    # "fitted value iteration" or "trajectory optimisation" in learned models, distilled into a
+    # policy; "gradient ascent" along Eq. (10); "behaviour cloning" of the log; an "earlier policy".
     kind: str
-    # Whether it looks a third as far ahead as the task: errors of smoothing grow with every step
-    # ahead, and what is best there is still a good start.
+    # Whether it looks a third as far ahead: errors of smoothing grow, and its best is a good start.
     short_horizon: bool = False
     action_repeat: int | None = None  # steps while planning; None until it has led elsewhere
     along_paths: bool = False  # whether plans were made along the paths of a policy found before

@@ -31,8 +31,7 @@ def load(path: str | Path, policy: nn.Module | None = None, device: str = "cpu")
 
     Args:
         path: The file.
-        policy: For policies that are a module of your own: a module of the same architecture, whose
-            parameters are then replaced.
+        policy: For modules of your own: one of the same architecture, whose parameters it replaces.
         device: Where the policy shall live.
 
     Raises:

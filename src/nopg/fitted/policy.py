@@ -115,10 +115,8 @@ class FittedPolicy:
 
         Args:
             observation: One observation (d_s,) or several (m, d_s).
-            state: What `predict` returned for the step before; handed back unchanged
-                by a policy without memory.
-            episode_start: Whether an episode starts here, a bool or (m,); without memory it changes
-                nothing.
+            state: What `predict` returned for the step before; without memory just handed back.
+            episode_start: Whether an episode starts here, a bool or (m,); for those with memory.
             deterministic: The most typical action; otherwise a draw.
 
         Returns:
@@ -144,8 +142,7 @@ class FittedPolicy:
     ) -> NDArray[np.float64]:
         """States as the policy sees them, (m, d_s): observations and their past.
 
-        What to ask `value` and `support` about in the middle of an episode. Nothing is remembered
-        of it.
+        What to ask `value` and `support` about in the middle of an episode; nothing is remembered.
 
         Args:
             observation: One observation or several, as for `predict`.
@@ -162,8 +159,7 @@ class FittedPolicy:
         """The discounted return from the initial states.
 
         Args:
-            interval: How often the truth is to lie between `low` and `high`; None for the value
-                alone, which costs less.
+            interval: How often the truth is to lie between the ends; None for the value alone.
             by: "kernel" or "model"; by default the evaluator that fits this policy.
 
         Returns:
@@ -199,8 +195,7 @@ class FittedPolicy:
     def check(self, episodes: Dataset | None = None) -> Replay:
         """How far the learned models hold on data that they were not fitted to.
 
-        Recorded actions go through a model from recorded states, and what it predicts is held
-        against what happened; print the answer.
+        Recorded actions go through a model, and what it predicts is held against what happened.
 
         Args:
             episodes: Recordings of the same system that were not learned from; by default models
@@ -226,9 +221,8 @@ class FittedPolicy:
         """How much more this policy is expected to earn than another controller.
 
         Args:
-            other: A data set of recorded episodes, best of some that were not learned from; another
-                fitted policy; a function from observations (m, d_s) to actions (m, d_a) or labels
-                (m,); by default the episodes of the data.
+            other: Recorded episodes, best ones not learned from; another fitted policy; a function
+                from observations (m, d_s) to actions (m, d_a) or labels (m,); by default the data.
             interval: How often the truth is to lie between `low` and `high`.
         """
         return compared(self, other, require_level(interval))
@@ -237,8 +231,7 @@ class FittedPolicy:
         """How much data stand behind states and actions.
 
         Args:
-            states: States, (m, d_s); None for every state the policy is predicted to visit,
-                weighted by how often.
+            states: States, (m, d_s); None for all that it is predicted to visit, by how often.
             actions: Actions taken there, (m, d_a) or labels (m,); by default those of the policy.
         """
         if states is not None:
@@ -323,8 +316,7 @@ class FittedPolicy:
 
         Args:
             path: Where to; `.nopg` by custom.
-            include_data: Keep the transitions too, so that everything can be asked after loading;
-                without them only `predict` works.
+            include_data: Keep the transitions too: without them only `predict` works after loading.
         """
         # No rule has to choose them for a file alone.
         is_known = isinstance(self.bandwidth_rule, Bandwidths) or "kernel" in vars(self)
@@ -403,8 +395,7 @@ class FittedPolicy:
         return found.informative(self.kernel.problem.possible_returns)
 
     def _asked(self, by: str | None) -> str:
-        if by is None:
-            return self.evaluator
+        by = self.evaluator if by is None else by
         require_choice("by", by, (KERNEL, MODEL))
         return by
 

@@ -19,12 +19,10 @@ class SafePolicy:
 
     Args:
         policy: A fitted policy that holds its data.
-        fallback: A function from one observation to one action, or anything with a `predict` like
-            the policy's.
-        threshold: Largest distance to the nearest sample, in bandwidths. "auto" is the
-            distance that 99 of 100 transitions of the data have from each other, and
-            at least 1; of a policy of `learn` also that of held-out episodes from the
-            others, where replay shows that they are predicted (`policy.check`).
+        fallback: A function from one observation to one action, or anything with such a `predict`.
+        threshold: Largest distance to the nearest sample, in bandwidths. "auto" is that which 99 of
+            100 transitions of the data have from each other, at least 1; of `learn` also that of
+            held-out episodes from the others, where replay shows them predicted (`policy.check`).
 
     Attributes:
         threshold: The threshold in use.

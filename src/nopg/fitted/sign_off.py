@@ -33,8 +33,7 @@ def grounds_of(policy: "FittedPolicy") -> Grounds:
     """Estimate, comparison, replay and untried steps of a policy."""
     if policy.evaluator == "model":
         states, visits = policy.visited()
-        drawn = evenly_drawn(visits, N_PLACES)
-        untried = float((untried_at(policy, states[drawn]) > 1.0).mean())
+        untried = float((untried_at(policy, states[evenly_drawn(visits, N_PLACES)]) > 1.0).mean())
     else:
         untried = policy.support().share_beyond(policy.kernel.usual_distance())
     data = policy.require_data()

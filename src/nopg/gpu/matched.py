@@ -2,8 +2,7 @@
 
 With z_j = (offset of s_j from s, a_j - a) in bandwidths, the matched row p_j ~ w_j exp(t' z_j) has
 the tilt t at which E_p z + |t|^(S-2) t / r^(S-1) = 0 (see `nopg.bellman.matched`). Tilts start from
-those of the update before, moved along by their derivative; a program goes on until all its rows
-are good enough.
+the update before, moved along by their derivative; a program ends when all its rows are good.
 
 Tuples hold one number per row for each of d features, or for each pair of them, packed by rows of
 the lower triangle; z holds one number per entry for each feature.

@@ -166,8 +166,7 @@ class NearestSamples:
 
     def search(self, queries: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """The k samples nearest to each query (m, d), in the order of their numbers."""
-        # What comes is squared distances (m, k) and numbers of the samples (m, k), int32. Of
-        # samples at exactly equal distance any may be listed.
+        # Squared distances and int32 numbers, (m, k) each; of equally far ones any may be listed.
         (m, d), tree = queries.shape, self._tree
         if not 1 <= k <= self._n:
             raise ConfigError(f"`k` must lie between 1 and {self._n} samples, got {k}; take fewer.")

@@ -81,8 +81,7 @@ class FusedRows(ABC):
         self.d_s, self.d_a = points.shape[1], len(precision) - points.shape[1]
         # Rows of the actions last taken, (B, m, k).
         self.weights = log_psi.new_empty((n_policies, *columns.shape))
-        # Of each row its tilt, how that follows the actions, and the actions taken; rows that no
-        # update has seen start as kernel rows.
+        # Of rows the tilt, how it follows actions, and these; unseen ones start as kernel rows.
         numbers = len(precision) * (1 + self.d_a) + self.d_a if self.d_s else 0
         self.state = points.new_zeros((n_policies, len(points), numbers))
 

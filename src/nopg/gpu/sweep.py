@@ -4,12 +4,10 @@
     mu' = eps0 + T (scale mu)       residual mu' - scale mu
 
 `shift` and `scale` come from residuals of previous sweeps, and are applied while vectors are read.
-T is stored column by column, and each is summed by one program in a fixed order, so that results
-repeat to the last bit.
+T is stored by columns, each summed by one program in a fixed order: results repeat to the last bit.
 
-Where rows of P sum to one, (I - gamma P) 1 = (1 - gamma) 1. So adding gamma / (1 - gamma) times the
-mean of a nearly constant residual to q' removes nearly all of it; and mu must total sum(eps0) / (1
-- gamma) (`deflate`).
+Where rows of P sum to one, (I - gamma P) 1 = (1 - gamma) 1. So `deflate` adds gamma / (1 - gamma)
+times the mean of a nearly constant residual to q', and scales mu to total sum(eps0) / (1 - gamma).
 """
 
 import torch
@@ -29,9 +27,8 @@ SORTED = 2**24  # entries sorted at once; each takes 70 bytes meanwhile
 
 def transposed_pattern(columns: Tensor, n: int) -> tuple[Tensor, Tensor, Tensor]:
     """Where the entries of T are: made once, for every policy."""
-    # Where each of the n columns starts, (n + 1,); of each entry the row of P it comes from, (m
-    # k,), ascending in each column; and its place among the k of that row. Rows are sorted some at
-    # a time: the order is that of one stable sort.
+    # Where each of the n columns starts, (n + 1,); each entry's row of P, (m k,), ascending in a
+    # column, and its place in that row. Rows are sorted in parts, in the order of one stable sort.
     (m, k), device = columns.shape, columns.device
     parts = range(0, m, max(1, SORTED // k))
     ahead = torch.zeros(n + 1, dtype=torch.int64, device=device)
@@ -247,8 +244,7 @@ def deflate(
     out: tuple[Tensor, Tensor, Tensor],
 ) -> None:
     """Shift for q', scale for mu' and what is left to solve, (B,) each, into `out`."""
-    # What is left is the larger of the two residuals of the sweep before, each as a share of its
-    # right-hand side.
+    # Left is the larger residual of the sweep before, each as a share of its right-hand side.
     if sums.shape[2] > FEW:
         sums = sums.sum(dim=2, keepdim=True, dtype=torch.float64)
     _, n_batch, n_sums = sums.shape

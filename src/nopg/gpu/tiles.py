@@ -12,9 +12,8 @@ from torch import Tensor
 class Tree:
     """Equally full leaves, and a box around each and around each pair, up to the root.
 
-    Nodes are numbered as in a heap: the root is 1, node i has 2 i and 2 i + 1 below it, and the
-    last T nodes are the leaves. Where a leaf is short of points its last places are empty; a box
-    around nothing is infinitely far from everything.
+    Nodes are numbered as in a heap: the root is 1, node i has 2 i and 2 i + 1 below it, the last T
+    are the leaves. Short leaves have empty places last; a box around nothing is infinitely far.
     """
 
     points: Tensor  # number of the point at each place, (T, S) int32; n if empty

@@ -1,7 +1,6 @@
 """Bandwidths: one per dimension, given, or chosen from data by a rule.
 
-`Bandwidths` holds numbers. `CrossValidated` and `LeaveOneOut` are rules that
-choose them; `select_bandwidths` applies whichever the user passed.
+`CrossValidated` and `LeaveOneOut` choose numbers; `select_bandwidths` applies what the user passed.
 """
 
 import math
@@ -22,7 +21,6 @@ from nopg.threads import parallel_map, threads_for
 LABEL_SMOOTHING = 1e-3
 """Smoothing of the label kernel: a sample of the same action outweighs one of
 another action up to sqrt(2 log 1000) = 3.7 bandwidths farther away."""
-
 WIDEST_STATE = 20.0  # of state bandwidths, in deviations: the column says nothing
 WIDEST_ACTION = 1.0  # of action bandwidths: with wider ones all policies are alike
 N_PREDICTIONS = 512  # predictions made of what is left out; their error is known to a few percent
@@ -38,8 +36,7 @@ class Bandwidths:
         state: One per state dimension (psi); infinity ignores a dimension.
         action: One per action dimension (varphi); for discrete actions the smoothing
             of the label kernel, one number in (0, 1 - 1 / n_actions].
-        next_state: One per state dimension (phi), used when next states are sampled; zero takes the
-            mean. Defaults to `state`.
+        next_state: As `state`, its default, for sampled next states (phi); zero takes the mean.
     """
 
     state: tuple[float, ...]
@@ -99,8 +96,7 @@ class BandwidthRule(Protocol):
 class CrossValidated:
     """The paper's rule: density cross-validation per dimension, times a factor.
 
-    The factors were tuned by hand for each task (1 for states; 20, 25 or 50 for actions). Each is a
-    number, or a list with one per dimension.
+    Factors, a number or one per dimension, were tuned by hand (1 for states, 20 to 50 for actions).
     """
 
     state_factor: Factor = 1.0
@@ -208,10 +204,9 @@ def leave_one_out(
         error(h) = sum_i |y_i - sum_{j != i} w_ij(h) y_j|^2 / sum_i |y_i - mean y|^2,
         w_ij ~ exp(-1/2 sum_d ((x_id - x_jd) / h_d)^2)
 
-    Copies of a query are left out with it: they predict it perfectly and would
-    drive every bandwidth to zero. Inputs are x = (s, a), (n, d), targets y = (s', r),
-    (n, p); `largest` bounds h in standard deviations of the column, (d,). What comes is
-    h, (d,), infinity where the column is constant, and the relative error reached.
+    Copies of a query are left out with it: they predict it perfectly and would drive h to zero.
+    Inputs are x = (s, a), (n, d), targets y = (s', r), (n, p); `largest` bounds h in deviations of
+    the column, (d,). What comes is h, (d,), infinite for constant columns, and the error reached.
     """
     from scipy.optimize import minimize
 

@@ -1,9 +1,8 @@
 """The paper's bandwidths: one-dimensional density cross-validation.
 
-For each column: candidates up to one and a half times Silverman's rule, five
-folds of consecutive rows, the highest held-out log-likelihood wins. Values that
-repeat (grids, clipped or on-off actions) have no best bandwidth: the likelihood
-grows without bound as h shrinks. Such columns are recognised, and said.
+For each column: candidates up to one and a half times Silverman's rule, five folds of consecutive
+rows, the highest held-out log-likelihood wins. Values that repeat (grids, clipped or on-off
+actions) have no best bandwidth: the likelihood grows as h shrinks. Such columns are named.
 """
 
 import math
@@ -16,15 +15,13 @@ from nopg.errors import ConfigError, warn
 
 FloatArray = NDArray[np.float64]
 Factor = float | Sequence[float]  # one number for all dimensions, or one per dimension
-
 N_CANDIDATES = 29  # linspace(0, 1.5 s, 30) without its first point, which is zero
 
 
 def cross_validated(kind: str, values: FloatArray, factor: Factor, has_floor: bool) -> list[float]:
     """The bandwidth of every column of `values` (n, d), times its factor."""
-    # Remarks are warned about, but for next states, which repeat what was said of states. The floor
-    # of repeated values, half their spacing, holds after the factor: the paper has factors for the
-    # same purpose, some density between the points of a grid.
+    # Remarks are warned about, but for next states, which repeat those of states. The floor of
+    # repeated values holds after the factor, which is for the same: density between grid points.
     d_all = values.shape[1]
     factors = factor if isinstance(factor, Sequence) else [factor] * d_all
     if len(factors) != d_all:

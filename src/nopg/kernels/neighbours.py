@@ -1,14 +1,12 @@
 """Kernels, and lists of the samples a query row keeps, with what the others may weigh.
 
-Kernels are in the log domain: densities of far points underflow, logarithms do not. psi, varphi and
-phi of the paper are Gaussian products,
+Kernels are logarithms, since densities of far points underflow. The paper's are Gaussian products,
 
     k_h(x, c) = prod_d exp(-(x_d - c_d)^2 / (2 h_d^2)) / (h_d sqrt(2 pi)).
 
-Lists depend on the states alone, so they are built once and serve every policy.
-Rows are gathered in blocks of equal length: each block is a plain (m, k) array,
-and trajectory data, whose densest row may need a hundred times the neighbours of
-its median row, do not pay for the densest row everywhere.
+Lists depend on the states alone, so they are built once and serve every policy. Rows are gathered
+in blocks of equal length: each is a plain (m, k) array, and trajectory data, whose densest row may
+need a hundred times the neighbours of its median row, do not pay for it everywhere.
 """
 
 import math
@@ -36,12 +34,9 @@ class Block:
 
 def complete_block(queries: Tensor, samples: Tensor, bandwidths: Tensor) -> Block:
     """All samples for all queries: exact, and n times m numbers large."""
-    return Block(
-        rows=torch.arange(len(queries), device=queries.device),
-        columns=None,
-        log_psi=log_similarity(queries, samples, bandwidths),
-        log_dropped=queries.new_full((len(queries),), -math.inf),
-    )
+    rows = torch.arange(len(queries), device=queries.device)
+    log_psi = log_similarity(queries, samples, bandwidths)
+    return Block(rows, None, log_psi, queries.new_full((len(queries),), -math.inf))
 
 
 def nearest_blocks(
@@ -59,8 +54,7 @@ def nearest_blocks(
     in the state kernel: (n - k) psi_k <= exp(-log_margin) sum_{j<=k} psi_j. Every dropped sample is
     at least as far as the k-th, which makes the left side an upper bound.
 
-    Blocks together hold every query once. It is a single complete one when lists would hold half of
-    all pairs or more.
+    Blocks hold every query once; it is one complete block when lists would hold half of all pairs.
     """
     n = len(samples)
     # An ignored dimension (h = inf) scales to zero and adds no distance.
@@ -111,8 +105,7 @@ def passed_block(
 
 def _search_in(samples: Tensor, queries: Tensor) -> Callable[[Tensor, int], tuple[Tensor, Tensor]]:
     """An exact search: SciPy's k-d tree on the CPU, our own on a GPU."""
-    # It lists, for the rows of `queries` asked for, the k nearest samples with their squared
-    # distances; all points are in units of bandwidths.
+    # For rows of `queries`, the k nearest samples with squared distances; all in bandwidths.
     if samples.is_cuda:
         from nopg.gpu.nearest import NearestSamples
 

@@ -5,10 +5,9 @@ indicator of the cells and R = D^-1 Z' their means,
 
     M = I + Z ((I - gamma R P Z)^-1 - I) R
 
-is (I - gamma P)^-1 on functions of the cells and the identity beside them. A solver that asks for A
-M y = b and takes x = M y finds the same x in a third of the products; an M of a former P is nearly
-as good. `CompiledSystem` makes both solves in one call of `solve.c`; without a C compiler
-`krylov.py` solves the same systems without M.
+is (I - gamma P)^-1 on functions of the cells and the identity beside them. A M y = b with x = M y
+has the same x in a third of the products; an M of a former P is nearly as good. `CompiledSystem`
+makes both solves in one call of `solve.c`; without a C compiler `krylov.py` does without M.
 """
 
 import ctypes

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 MatVec = Callable[[Tensor], Tensor]
-
 RESTART = 30  # steps after which the basis is given up
 MARGIN = 0.9  # steps aim at this share of the tolerance: their residual is an estimate
 
@@ -55,10 +54,9 @@ def _least_residual(matvec: MatVec, basis: Tensor, goal: float, most: int) -> tu
     H, target = np.zeros((most + 1, most)), np.eye(most + 1)[0]
     spent, size, left, y = 0, 0, 1.0, np.zeros(0)
     while spent < most and left > goal and size == spent:
-        made = matvec(basis[spent])
         # A is close to I. The space it spans is that of A - I, whose products have
         # more to them that is new: less is lost to rounding.
-        torch.sub(made, basis[spent], out=basis[spent + 1])
+        torch.sub(matvec(basis[spent]), basis[spent], out=basis[spent + 1])
         spent += 1
         column = np.array(_orthonormalise(basis, spent))
         column[-2] += 1.0

@@ -54,8 +54,7 @@ class Pattern:
     """Where the entries of sparse rows are."""
 
     # Values stay as they were listed ("stacked"): block after block of equally long rows. The
-    # transpose is stored as rows too, since a scattering product is many times slower than a
-    # gathering one.
+    # transpose is stored as rows too: a scattering product is far slower than a gathering one.
 
     shape: tuple[int, int]
     position: Tensor | None  # (m,) stacked place of each row; None if they are in order

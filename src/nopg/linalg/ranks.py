@@ -1,8 +1,7 @@
 """Ranks: processes that share the rows of one problem, or its data too, and talk to each other.
 
 A x is a local product and one all_gather, A' y a local product and one sum; both leave every rank
-with the same vector to the last bit. A collective either succeeds on every rank or raises here
-within the timeout.
+with the same vector to the last bit. A collective succeeds on all ranks or raises within a timeout.
 """
 
 import hashlib

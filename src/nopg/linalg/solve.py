@@ -19,7 +19,6 @@ from nopg.linalg.operators import LinearOperator
 
 PRECONDITIONED = "preconditioned gmres"  # GMRES with a coarse inverse
 COLUMN_STEPS = 10  # steps before a restart where a vector is as long as many columns
-
 Solver = Callable[[MatVec, Tensor, Tensor, float, int], Attempt]
 Chain = Mapping[str, Solver]
 
@@ -115,14 +114,10 @@ def solve_columns(product: MatVec, rhs: Tensor, start: Tensor, *, rtol: float) -
     units = torch.where(norms > 0.0, norms, 1.0)
     # All residuals together are no larger than one of them may be.
     config = SolverConfig(rtol=rtol / math.sqrt(rhs.shape[1]), max_matvecs=4_000)
-    found = _iterate(
-        "all columns",
-        lambda x: product(x.view_as(rhs)).reshape(-1),
-        (rhs / units).reshape(-1),
-        torch.where(norms > 0.0, start / units, 0.0).reshape(-1),
-        config,
-        {**CHAIN, "gmres": partial(gmres, restart=COLUMN_STEPS)},
-    )
+    chain: Chain = {**CHAIN, "gmres": partial(gmres, restart=COLUMN_STEPS)}
+    first = torch.where(norms > 0.0, start / units, 0.0)
+    given = ((rhs / units).reshape(-1), first.reshape(-1), config, chain)
+    found = _iterate("all columns", lambda x: product(x.view_as(rhs)).reshape(-1), *given)
     return found.value.view_as(rhs) * units
 
 

@@ -123,10 +123,8 @@ class GaussianPolicy(NetworkPolicy):
     """Independent Gaussian actions: mean as above, std = max_std * sigmoid(head).
 
     Args:
-        network: States to raw outputs, (m, 2 d_a): means first, then std heads; or
-            (m, d_a) when the spread does not depend on the state.
-        max_std: Largest standard deviation, (d_a,); with a network of width d_a this
-            is the standard deviation itself.
+        network: States to means, then std heads, (m, 2 d_a); or to means alone for one spread.
+        max_std: Largest standard deviation, (d_a,); that itself with a network of width d_a.
         standardise: Applied to the states first; None leaves them as they are.
         squash: Applied to the raw means; None leaves them unbounded.
     """

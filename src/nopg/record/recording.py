@@ -55,8 +55,7 @@ def record(
         if isinstance(space := simulator.action_space, Discrete):
             teleop: Teleop = DiscreteTeleop(space, actions)
         elif isinstance(space, Box):
-            seconds = 1.0 / (config.fps or simulator.fps)
-            teleop = ContinuousTeleop(space, actions, seconds=seconds)
+            teleop = ContinuousTeleop(space, actions, seconds=1.0 / (config.fps or simulator.fps))
         else:
             raise ConfigError(f"Actions must be a Box vector or Discrete, got {space}; wrap them.")
         (n_columns,) = simulator.observation_space.shape

@@ -2,9 +2,8 @@
 
 Every web page and every account on the machine can reach a server on the loopback address. The Host
 header must name that address, which stops DNS rebinding; the Origin of a WebSocket must be this
-server, which stops foreign pages; and the first message must carry a ticket that works once.
-Tickets live in the URL's fragment and in the tab's session storage: in no request line, and not
-sent to other ports as cookies are.
+server, which stops foreign pages; and the first message must carry a ticket that works once. From
+the URL's fragment and session storage it goes into no request line, nor to other ports as cookies.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from websockets.sync.server import ServerConnection
 
 LOOPBACK = "127.0.0.1"
-
 # Every path that exists: nothing is looked up on the disk while serving.
 _SCRIPTS = ("recorder.js", "input.js", "keymap.js", "view.js")
 _ASSETS = {
@@ -38,7 +36,6 @@ _ASSETS = {
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 _HELLO_SECONDS = 5.0  # that a visitor may take to ask
-
 # Close codes the page knows the words for.
 MALFORMED, NO_TICKET, TAKEN, ENDED = 4400, 4401, 4409, 4410
 

@@ -6,8 +6,7 @@
     retry:   throw the attempt (or the saved episode) away, same start again
     discard: throw it away, new start
 
-A time limit ends an episode as truncated, as does `keep`; only the environment
-itself can say terminated.
+A time limit ends an episode as truncated, as does `keep`; the environment alone says terminated.
 """
 
 from collections.abc import Callable, Mapping

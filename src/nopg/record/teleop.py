@@ -66,8 +66,7 @@ class ContinuousTeleop:
 class DiscreteTeleop:
     """Discrete actions: the key pressed last chooses the label.
 
-    No key means the label "none" or the middle one of three; of two the last one again; else time
-    stops.
+    No key means the label "none" or the middle of three; of two the last again; else time stops.
     """
 
     kind = "discrete"
@@ -100,9 +99,8 @@ Teleop = ContinuousTeleop | DiscreteTeleop
 
 def ramped(level: float, target: float, seconds: float, *, rise: float, fall: float) -> float:
     """Where `level` is after `seconds` of moving towards `target`."""
-    # Without a limit on the speed of keys every action would be bang-bang. A change of
-    # direction first falls to rest and then rises with the time that is left. Levels
-    # are in [-1, 1]; `rise` and `fall` are seconds from rest to an end and back.
+    # Without a limit keys would be bang-bang. Turning back first falls to rest, and then rises.
+    # Levels are in [-1, 1]; `rise` and `fall` are seconds from rest to an end and back.
     stop = target if level * target > 0 else 0.0
     if abs(level) > abs(stop):
         if (fall_time := (abs(level) - abs(stop)) * fall) > seconds:

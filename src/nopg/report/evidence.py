@@ -1,7 +1,6 @@
 """Everything the page is made from, asked of the policy once.
 
-Kernels predict a distribution over the logged next states at every step: a cloud, and no line leads
-from one step's to the next.
+Kernels predict a distribution over logged next states at every step: clouds that no line joins.
 """
 
 import warnings
@@ -107,8 +106,7 @@ def predicted_paths(rollouts: Rollouts, n_paths: int = N_PATHS) -> PredictedPath
     shares = (np.arange(n_paths) + 0.5) / n_paths
     states = np.full((n_paths, len(rollouts.weights) + 1, rollouts.states.shape[2]), np.nan)
     chosen = (shares * (n_places if is_path else n_starts)).astype(np.int64)
-    # Paths are in the order of the starts, once for each of two models, and where the system is
-    # noisy several from each start.
+    # Paths are in the order of the starts, once for each of two models; in noise several a start.
     group = max(1, n_places // (2 * n_starts)) if is_path else 1
     states[:, 0] = rollouts.initial[chosen // group % n_starts]
     for step, weights in enumerate(rollouts.weights):

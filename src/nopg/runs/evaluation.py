@@ -64,8 +64,7 @@ def evaluate(
 
     Args:
         policy: The policy; its most typical actions are taken.
-        env_id: Any registered id, one of the project's own such as `nopg/PendulumSwingUp-v0`, or
-            `module:Id`.
+        env_id: Any registered id, such as our `nopg/PendulumSwingUp-v0`, or `module:Id`.
         n_episodes: Episodes to run.
         seed: Episode i starts from seed + i.
         videos: Folder for a film of each episode, through Gymnasium's RecordVideo.

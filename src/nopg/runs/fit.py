@@ -72,8 +72,7 @@ def start(
         monitoring: Checkpoints, TensorBoard, callback, evaluators, progress.
 
     Returns:
-        The policy. Ctrl-C ends training after the present update; the policy is kept
-        and `resume` goes on from it.
+        The policy. Ctrl-C ends training after the present update; `resume` goes on from there.
     """
     path, monitoring = Path(path), monitoring or Monitoring()
     require_vacant(path)
@@ -164,8 +163,7 @@ def _train(run: RunFolder, model: NOPG, monitoring: Monitoring, last: TrainingSt
 @contextmanager
 def _interruptible() -> Iterator[threading.Event]:
     """Collect SIGINT and SIGTERM while the block runs; the event is set by the first."""
-    # From an update that is cut in the middle nothing can go on to the same bits. A second signal
-    # is Python's own, and stops at once.
+    # An update cut in the middle cannot go on to the same bits. A second signal stops at once.
     requested = threading.Event()
 
     def request(signum: int, frame: FrameType | None) -> None:

@@ -31,8 +31,7 @@ class AscentState:
     def __init__(self) -> None:
         self.step, self.seconds = 0, 0.0  # updates done, and the time they took
         self.start: Start | None = None  # where the next solves start
-        # Products of the cheapest update since the coarse inverse was made, and what all updates
-        # since then have spent beyond that.
+        # Least products of an update since the coarse inverse was made, and what was spent beyond.
         self.fewest, self.excess = math.inf, 0.0
         self._kept: tuple[Adam, torch.Generator] | None = None
         self._restored: Mapping[str, Any] | None = None
@@ -140,16 +139,8 @@ def ascend(
             adam.step(gradients, rate)
         state.start = replace(start, core=None) if state.is_old(matvecs, problem.coarse) else start
         state.step, state.seconds = step + 1, time.perf_counter() - began
-        yield Update(
-            step=state.step,
-            objective=float(objective),
-            certificate=objective.certificate,
-            gradient_norm=norm,
-            learning_rate=rate,
-            matvecs=matvecs,
-            fallbacks=fallbacks,
-            seconds=state.seconds,
-        )
+        measured = (float(objective), objective.certificate, norm, rate, matvecs, fallbacks)
+        yield Update(state.step, *measured, state.seconds)
 
 
 def ascend_together(

@@ -27,11 +27,10 @@ def fit_batch(
 ) -> list[FittedPolicy]:
     """Train several models that differ in their seeds alone, as one job.
 
-    Neighbours are searched and bandwidths chosen once, by the first model. On a GPU
-    the policies ascend side by side in the same launches, which costs far less than
-    one after the other; on the CPU they take turns. Starts are searched one by one on
-    the CPU, unless `search_start=False`. Either way each ends where it would
-    have ended by itself with the first model's bandwidths and lists.
+    Neighbours are searched and bandwidths chosen once, by the first model. On a GPU the policies
+    ascend side by side in the same launches, far cheaper than one after the other; on the CPU they
+    take turns. Starts are searched one by one on the CPU, unless `search_start=False`. Each ends
+    where it would have ended by itself with the first model's bandwidths and lists.
 
     Args:
         models: Models of one configuration, up to the seed.

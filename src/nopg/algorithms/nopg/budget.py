@@ -74,8 +74,7 @@ def estimate_budget(
         # At most 256 from the first to the last, evenly spread: nothing is drawn.
         some = samples.next_states[:: 1 + (len(samples.next_states) - 1) // 256]
         length = list_rows(some, samples, bandwidths, config.estimator).n_entries / len(some)
-    n_rows = n_own * config.estimator.next_state_samples + len(initial)
-    entries = round(n_rows * length)
+    entries = round((n_own * config.estimator.next_state_samples + len(initial)) * length)
     fixed = n * _fused_bytes(policy, samples, config) if ranks is None and length < n else 0
     each = FUSED_BYTES if fixed else _bytes_per_entry(policy, samples, config, length < n)
     peak = fixed + entries * each
@@ -98,8 +97,7 @@ def _bytes_per_entry(policy: Policy, samples: Samples, config: NOPGConfig, is_sp
     draws = samples.n_actions or 1
     if isinstance(policy, GaussianPolicy) and config.estimator.stochastic != "analytic":
         draws = config.estimator.policy_samples
-    # Weights of each draw and their mixture, two working arrays, and the rows of the last update,
-    # which stay until the new ones are there.
+    # Weights of draws and their mixture, two working arrays, and the last rows until new ones come.
     update, kept = v * (5 + draws), 0
     if config.estimator.rows == MATCHED:
         d = samples.states.shape[1] + (0 if samples.n_actions else samples.actions.shape[1])

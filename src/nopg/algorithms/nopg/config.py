@@ -24,8 +24,7 @@ class TrainingConfig:
 
     learning_rate: float = 1e-2  # Adam's step size at the start
     schedule: str = "cosine"  # the step size falls to zero; "constant" keeps it, as the paper does
-    # Relative residual of the solves during training. Their errors hardly move the learning curve,
-    # and J is corrected for them.
+    # Relative residual of the solves in training: errors hardly matter, J is corrected for them.
     rtol: float = 1e-2
     final_rtol: float = 1e-6  # that of the last solve, whose q and mu are kept
     # With matched rows: whether a few short ascents look for a start, and whether the policy is put
@@ -53,14 +52,12 @@ class NOPGConfig(EstimatorConfig, TrainingConfig):
     policy: str = "deterministic"  # or "stochastic", "discrete", "custom" for a module
     hidden: tuple[int, ...] = (50,)  # widths of the policy's hidden layers
     standardise: bool = True  # of states inside the policy; False is the paper's way
-    # Largest standard deviation of a stochastic policy, one per action dimension; by default a
-    # quarter of the action range.
+    # Largest deviation of a stochastic policy, one a dimension; by default a quarter of the range.
     max_std: tuple[float, ...] | None = None
     device: str = "cpu"  # where tensors live
     dtype: str = "float64"  # precision of everything
     seed: int = 0  # of every draw
-    # Bytes a job may take; by default what the machine, or its container, or the GPU has free. A
-    # job that needs more is refused before it starts.
+    # Bytes a job may take; by default what machine, container or GPU have free. More is refused.
     max_memory: float | None = None
 
     def __post_init__(self) -> None:

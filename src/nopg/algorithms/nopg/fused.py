@@ -1,8 +1,7 @@
 """Training B policies at once on a GPU: three captured graphs per update.
 
-Small problems are bound by launches, not by bytes: an update is about a hundred
-kernels of a few microseconds. Captured once and replayed, they cost what they
-compute; the host looks only at the residual norms, between groups of sweeps.
+Small problems are bound by launches: an update is a hundred kernels of a few microseconds. Captured
+and replayed, they cost what they compute; the host looks at residual norms alone, between sweeps.
 """
 
 import copy
@@ -33,8 +32,7 @@ class FusedTrainer:
     def __init__(
         self,
         problem: Problem,  # the data, on the device
-        # Trained in place, all of the same architecture; from here on they are views of one stack
-        # of parameters.
+        # Of one architecture, trained in place; from here on views of one stack of parameters.
         policies: Sequence[Policy],
         config: TrainingConfig,  # step sizes and accuracy
         n_updates: int,  # updates to come; the schedule is spread over them
@@ -159,8 +157,7 @@ def _captured(steps: Sequence[Step], trainer: FusedTrainer) -> tuple[Step, ...]:
     graphs: list[torch.cuda.CUDAGraph] = []
     for step in steps:
         graph = torch.cuda.CUDAGraph()
-        # On the stream of the warm-up: gradients are tied to where leaves were used first, and
-        # torch warns of any other.
+        # On the stream of the warm-up, where leaves were used first: of others torch warns.
         pool = graphs[0].pool() if graphs else None  # they run one after the other
         with torch.cuda.graph(graph, pool=pool, stream=stream):
             step()

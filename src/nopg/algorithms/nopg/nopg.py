@@ -34,17 +34,14 @@ class NOPG:
     """Nonparametric off-policy policy gradient.
 
     Args:
-        policy: "deterministic", "stochastic", "discrete", or a torch module from
-            states to actions, which is then trained in place.
+        policy: "deterministic", "stochastic", "discrete", or a torch module, trained in place.
         gamma: Discount factor in [0, 1).
         bandwidths: "auto", `Bandwidths(...)`, `CrossValidated(...)` or `LeaveOneOut()`.
-        action_space: Gymnasium space of the actions; by default that of the data, or the range the
-            data cover.
+        action_space: Gymnasium space of the actions; by default that of the data, or their range.
         seed: Seed of every draw; the same seed gives the same bits.
-        settings: Any other field of `NOPGConfig`, `EstimatorConfig` or `TrainingConfig`, such as
-            `hidden`, `learning_rate`, `neighbours` (samples a row of P keeps), `policy_samples`
-            (N_pi), `next_state_samples` (N_phi), `device` ("cpu" or "cuda") or `dtype` ("float64"
-            or "float32").
+        settings: Other fields of `NOPGConfig`, `EstimatorConfig` or `TrainingConfig`: `hidden`,
+            `learning_rate`, `neighbours` (samples a row of P keeps), `policy_samples` (N_pi),
+            `next_state_samples` (N_phi), `device` ("cpu", "cuda"), `dtype` ("float64", "float32").
 
     Attributes:
         config: All settings.
@@ -90,21 +87,18 @@ class NOPG:
 
         Args:
             data: Logged transitions.
-            initial_states: Where the task starts, (B, d_s); by default the first
-                state of each episode.
+            initial_states: Where the task starts, (B, d_s); by default episodes' first states.
             n_updates: Policy updates; by default 150 after a search for a start, else 200.
-            evaluators: Functions of the policy, called every `evaluate_every` updates and after the
-                last; results land in the history.
-            evaluate_every: Updates between evaluations.
+            evaluators: Functions of the policy, called now and then; results land in the history.
+            evaluate_every: Updates between evaluations; one more follows the last update.
             callback: Called with the policy and the update; returning False stops.
             progress: Show a bar with J.
             ranks: Processes that share the work, from `joined_ranks`; each calls `fit` with the
                 same data, or with its part of them, and ends with the same policy.
 
         Returns:
-            The fitted policy; `history` says what happened, update by update. Ctrl-C
-            after the first of them ends training early and keeps the policy reached
-            so far (`history.stopped == "interrupted"`).
+            The fitted policy; `history` says what happened, update by update. Ctrl-C after the
+            first ends training and keeps the policy so far (`history.stopped == "interrupted"`).
         """
         fitted = self.prepare(data, initial_states, ranks, announce if progress else None)
         n_updates = self.length(n_updates)
@@ -168,8 +162,7 @@ class NOPG:
 
         They use rows of several kinds, and the policy whose mean path earns most is taken (see
         `starts`). Nothing happens with the paper's rows, with a module of your own, which starts as
-        you give it, or with `search_start=False`. None takes more than twice the `n_updates` of the
-        ascent to come.
+        it is, or with `search_start=False`. None takes more than twice `n_updates`.
         """
         require_count("n_updates", n_updates)
         fitted, config, ground = self.fitted, self.config, self.ground

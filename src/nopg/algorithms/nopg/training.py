@@ -67,8 +67,7 @@ class Training:
     ) -> History:
         """Train to the end; the arguments are those of `NOPG.fit`.
 
-        Ctrl-C is taken as "enough": the policy keeps its present parameters and `history.stopped`
-        says so. A second Ctrl-C is Python's own.
+        Ctrl-C means "enough": the policy stays, `history.stopped` says so. A second is Python's.
         """
         require_count("n_updates", self._n_updates)
         require_count("evaluate_every", evaluate_every)

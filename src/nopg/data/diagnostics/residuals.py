@@ -165,17 +165,13 @@ def residuals(sequences: Sequences, lag: int, least: float) -> list[Residuals]:
             return None
         return Residuals(column, rows[is_known], without_far(errors)[is_known], folds[is_known])
 
-    columns = _least_linear(inputs, every)
+    # Columns of which a linear regression leaves most, in their order.
+    matrix = np.column_stack([np.ones(len(rows)), inputs])
+    rest = every - matrix @ np.linalg.lstsq(matrix, every, rcond=None)[0]
+    most = np.argsort(-(rest**2).mean(axis=0))[:_COLUMNS]
+    columns = sorted(int(column) for column in most if every[:, column].any())
     found = parallel_map(left, zip(columns, generator.spawn(len(columns)), strict=True))
     return [one for one in found if one is not None]
-
-
-def _least_linear(inputs: FloatArray, targets: FloatArray) -> list[int]:
-    """The columns of which a linear regression leaves most, in their order."""
-    matrix = np.column_stack([np.ones(len(inputs)), inputs])
-    left = targets - matrix @ np.linalg.lstsq(matrix, targets, rcond=None)[0]
-    chosen = np.argsort(-(left**2).mean(axis=0))[:_COLUMNS]
-    return sorted(int(column) for column in chosen if targets[:, column].any())
 
 
 def _held_out(

@@ -1,7 +1,6 @@
 """What a column of times says of the rows: sample time, jitter, gaps, other rates.
 
-1. Times must not run backwards. Without an episode column, a clock that starts again
-   starts an episode.
+1. Times must not run backwards. Without an episode column, a clock's restart begins an episode.
 2. A row that repeats the one before, time included, is kept unless asked otherwise.
 3. An interval far longer than the others is a gap and ends the episode.
 4. On request the rows are laid on a regular grid: states on a line between rows,

@@ -46,8 +46,7 @@ def from_sb3(buffer: Any, *, scaled_actions: bool = True) -> Dataset:
 
     Args:
         buffer: A `stable_baselines3` replay buffer, or a model that has one.
-        scaled_actions: Whether continuous actions are stored in [-1, 1], as every
-            model of that library does.
+        scaled_actions: Whether continuous actions are stored in [-1, 1], as its models do.
     """
     buffer = getattr(buffer, "replay_buffer", buffer)
     if not all(hasattr(buffer, name) for name in ("observations", "dones", "pos")):
@@ -79,8 +78,7 @@ def _oldest_first(buffer: Any) -> NDArray[Any]:
     order = np.arange(buffer.pos)
     if buffer.full:
         order = np.concatenate([np.arange(buffer.pos, buffer.buffer_size), order])
-        # Sparing buffers keep s' where the next s goes: the newest s' is in the place of the oldest
-        # s, whose row is thereby lost.
+        # Sparing buffers keep s' where the next s goes: the newest s' costs the oldest row its s.
         order = order[1:] if buffer.optimize_memory_usage else order
     if not len(order):
         raise DataError("The replay buffer must hold rows, it is empty; fill it.")

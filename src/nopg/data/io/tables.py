@@ -19,7 +19,6 @@ _KINDS: dict[str, Kind] = {
     **{"reward": "number", "termination": "flag", "truncation": "flag"},
     **{"episode": "label", "time": "time"},
 }
-
 USUAL = {
     "reward": ("reward", "rewards", "r"),
     "episode": ("episode", "episode_id", "ep", "run", "trial"),
@@ -117,8 +116,7 @@ def settle_columns(
             f"The columns you name must be in the table, {_shown(absent)} are not; it "
             f"has {_shown(names)}{did_you_mean(absent, names)}"
         )
-    # What else holds numbers and is no clock is the state; where some columns have a successor
-    # `next_...`, those alone.
+    # Other numbers, but clocks, are the state; where some columns have a `next_...`, those alone.
     free = [name for name in names if name not in set(options.columns())]
     found: dict[str, Sequence[str] | str] = {}
     for part, usual in USUAL.items():
