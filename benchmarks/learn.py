@@ -84,7 +84,7 @@ def measure(task: str, size: int) -> None:
     digits = sum(float(p.detach().sum()) for p in policy.policy.parameters())
     print(
         f"{task:14s} {len(data):>9,} x {data.observations.shape[1]:<3d} "
-        f"{torch.get_num_threads():2d} cores {wall:7.1f} s (said {expected:.0f}), "
+        f"{torch.get_num_threads():2d} cores {wall:7.1f} s (said {expected:.1f}), "
         f"{cpu:7.1f} s of CPU, "
         f"digits {digits!r}",
         flush=True,

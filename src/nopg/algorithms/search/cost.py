@@ -40,7 +40,7 @@ EASY, ENDING = 0.2, 0.35
 """What is left of the later parts where tasks begin at their best: plans often cannot
 be bettered. And of rollouts where episodes end."""
 PER_ROW = 900  # additions of Python that rows are sorted and looked up in, each
-SHARED = 0.65  # what a further core adds to the speed of one: two do, more are idle mostly
+SHARED = 0.75  # what a further core adds to the speed of one: two do, more are idle mostly
 
 
 class LearningCost(NamedTuple):
@@ -120,8 +120,8 @@ def cost_of_search(
     # Likelihoods that the fits take, refits of the verdict, ascents and distillation.
     widths = [model.process.n_inducing(j) for j in model.process.curved.tolist()]
     products = sum(m**2 for m in widths) * min(n, PER_KERNEL * N_INDUCING)
-    units = n_curved * 130.0 + 13 * products / 21e6
-    units += left * (0.4 * n_ascents + 0.0002 * refined)
+    units = n_curved * 110.0 + 13 * products / 21e6
+    units += left * (0.15 * n_ascents + 0.0002 * refined)
     units += n_curved * 300.0 if is_noisy and data.episodes is not None else 0.0
     units += 0.1 * n_anchors + 0.04 * again + (2_500.0 if sparse else left * (80.0 + 0.13 * rows))
     taught = 1.1 * MAX_STEPS * BATCH if sparse else 0.0  # rows, of lessons
