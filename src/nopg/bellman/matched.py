@@ -3,7 +3,7 @@
 Of all distributions over the samples whose mean is the query, the matched row is the one closest in
 relative entropy to the kernel row (`docs/matched_rows.md`).
 
-With features g_j = (offset of s_j from s, a_j) in bandwidths, both kinds of row are of one family,
+With features g_j = (offset of s_j from s, a_j) in bandwidths, both are of one exponential family,
 
     p_j  ~  psi_j(s) exp(-|a_j|^2 / 2) exp(theta' g_j).
 

@@ -52,7 +52,7 @@ class NOPGConfig(EstimatorConfig, TrainingConfig):
     policy: str = "deterministic"  # or "stochastic", "discrete", "custom" for a module
     hidden: tuple[int, ...] = (50,)  # widths of the policy's hidden layers
     standardise: bool = True  # of states inside the policy; False is the paper's way
-    # Largest deviation of a stochastic policy, one a dimension; by default a quarter of the range.
+    # Largest deviation per dimension of a stochastic policy; by default a quarter of the range.
     max_std: tuple[float, ...] | None = None
     device: str = "cpu"  # where tensors live
     dtype: str = "float64"  # precision of everything
