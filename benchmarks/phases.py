@@ -17,6 +17,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from nopg.errors import NopgError
+
 PHASES = {
     "algorithms.search.learn.remembered": "look back",
     "algorithms.search.learn.fit_ensemble": "models",
@@ -92,4 +94,7 @@ if __name__ == "__main__":
     parser.add_argument("task", help="one of the robustness table")
     parser.add_argument("size", type=int, help="of its data, such as 1000")
     asked = parser.parse_args()
-    measure(asked.task, asked.size)
+    try:
+        measure(asked.task, asked.size)
+    except NopgError as error:  # such as a size that the task does not have
+        raise SystemExit(str(error)) from None

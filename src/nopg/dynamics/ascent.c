@@ -3,6 +3,7 @@
  * long are functions of `rollout.c` and `perceptron.c`, which are handed over with their structures;
  * nothing is laid out anew between two updates.
  */
+#include "dynamics/paths.h"
 #include "parts.h"
 
 #include <math.h>
@@ -11,6 +12,7 @@ typedef double real;
 
 #define GONE 1e-12 /* probability of running at which paths have ended */
 #define FEW 200    /* steps of paths that are worth a thread of their own */
+#define BLOCK 64   /* steps before it is asked whether paths have ended; then twice as many */
 
 typedef int (*Rollouts)(const void *paths, int64_t n_parts, const void *model, const void *policies);
 typedef int (*Backwards)(const void *paths, int64_t n_parts, const void *model);
@@ -27,16 +29,16 @@ typedef struct {
   Rollouts roll_out;
   Backwards go_back;
   Perceptron perceptron;
-  const void *model, *policies, *forwards;
-  int64_t *backwards; /* begins with how many paths there are, and steps */
+  const void *model, *policies;
+  const Rollout *forwards; /* of the whole horizon */
+  Backward *backwards;
   int64_t n_learners, n_starts, horizon, d_s, d_a;
   const Learner *const *learners;
   double gamma;
-  const double *starts;                       /* (n_learners n_starts, d_s) */
-  double *running, *states, *terminated, *left; /* of a Rollout of the whole horizon */
-  double *by_state, *gradients;               /* of a Backward */
-  double *rates;                              /* (n_learners, 2) */
-  double *lengths;                            /* of the gradients, (n_learners) */
+  const double *starts; /* (n_learners n_starts, d_s) */
+  double *by_state;     /* where the way back reads it */
+  const double *rates;  /* (n_learners, 2) */
+  double *lengths;      /* of the gradients, (n_learners) */
 } Ascents;
 
 typedef struct {
@@ -66,7 +68,7 @@ static void slopes(const void *job, int64_t first, int64_t last) {
   for (int64_t k = first; k < last; k++) {
     const Learner *one = u->learners[k];
     for (int64_t t = 0; t < own->n_steps; t++)
-      memcpy(one->states + t * n * d, u->states + (t * n_paths + k * n) * d, n * d * sizeof(double));
+      memcpy(one->states + t * n * d, u->forwards->states + (t * n_paths + k * n) * d, n * d * sizeof(double));
     one->slopes_of[0] = own->n_steps * n;
     if (u->perceptron(one->slopes_of, own->n_threads)) atomic_store(&own->is_short, 1);
     for (int64_t t = 0; t < own->n_steps; t++)
@@ -87,8 +89,8 @@ static void improve(const void *job, int64_t first, int64_t last) {
       for (int64_t t = 0; t < own->n_steps; t++, weight *= u->gamma) {
         int64_t row = t * n_paths + k * n + i;
         for (int64_t a = 0; a < d_a; a++)
-          one->by_actions[(t * n + i) * d_a + a] = weight * u->gradients[row * d_a + a];
-        weight *= (1.0 - u->terminated[row]) * (1.0 - u->left[row]);
+          one->by_actions[(t * n + i) * d_a + a] = weight * u->backwards->gradients[row * d_a + a];
+        weight *= (1.0 - u->forwards->terminated[row]) * (1.0 - u->forwards->left[row]);
       }
     }
     one->pull_back[0] = own->n_steps * n;
@@ -102,40 +104,43 @@ static void improve(const void *job, int64_t first, int64_t last) {
   }
 }
 
-/* Steps until all paths have ended. */
-static int64_t n_steps_of(const Ascents *u) {
-  int64_t n_paths = u->n_starts * u->n_learners;
-  for (int64_t b = 0; b < n_paths; b++) u->running[b] = 1.0;
-  for (int64_t t = 0; t < u->horizon; t++) {
-    double most = 0.0;
-    for (int64_t b = 0; b < n_paths; b++) {
-      int64_t row = t * n_paths + b;
-      u->running[b] *= (1.0 - u->terminated[row]) * (1.0 - u->left[row]);
-      most = u->running[b] > most ? u->running[b] : most;
-    }
-    if (most < GONE) return t + 1;
-  }
-  return u->horizon;
-}
-
 static int64_t at_most(int64_t n_threads, int64_t n_paths, int64_t n_steps) {
   int64_t most = n_paths * n_steps / FEW + 1;
   most = most < n_paths ? most : n_paths;
   return most < n_threads ? most : n_threads;
 }
 
+/* Roll out until all paths have ended, and say how many steps that took; 0 without memory. */
+static int64_t roll_out(const Ascents *u, int64_t n_threads) {
+  const Rollout *all = u->forwards;
+  int64_t n = all->n_paths, d_s = u->d_s, done = 0;
+  for (int64_t b = 0; b < n; b++) all->running[b] = 1.0;
+  memcpy(all->states, u->starts, n * d_s * sizeof(double));
+  for (int64_t count = BLOCK; done < u->horizon; count *= 2) {
+    int64_t row = done * n, size = count < u->horizon - done ? count : u->horizon - done;
+    if (done) memcpy(all->states + row * d_s, all->following + (row - n) * d_s, n * d_s * sizeof(double));
+    Rollout some = {n, size, NULL, all->running, all->states + row * d_s,
+                    all->actions + row * u->d_a, all->reached + row * d_s,
+                    all->following + row * d_s, all->rewards + row, all->terminated + row,
+                    all->left + row, all->continuing + row};
+    if (u->roll_out(&some, at_most(n_threads, n, size), u->model, u->policies)) return 0;
+    done += size;
+    double most = 0.0;
+    for (int64_t b = 0; b < n; b++) most = all->running[b] > most ? all->running[b] : most;
+    if (most < GONE) break;
+  }
+  return done;
+}
+
 /* Not 0 where there is no memory. */
 int64_t nopg_ascend(const Ascents *u, int64_t n_threads) {
   int64_t n = u->n_learners, n_paths = n * u->n_starts, side_by_side = n < n_threads ? n : n_threads;
   for (int64_t k = 0; k < n; k++) copy(u->learners[k]);
-  for (int64_t b = 0; b < n_paths; b++) u->running[b] = 1.0;
-  memcpy(u->states, u->starts, n_paths * u->d_s * sizeof(double));
-  if (u->roll_out(u->forwards, at_most(n_threads, n_paths, u->horizon), u->model, u->policies))
-    return -1;
-  Job job = {u, n_steps_of(u), n_threads / side_by_side, 0};
+  Job job = {u, roll_out(u, n_threads), n_threads / side_by_side, 0};
+  if (!job.n_steps) return -1;
   in_parts(slopes, &job, n, side_by_side);
   if (job.is_short) return -1;
-  u->backwards[1] = job.n_steps;
+  u->backwards->n_steps = job.n_steps;
   if (u->go_back(u->backwards, at_most(n_threads, n_paths, job.n_steps), u->model)) return -1;
   in_parts(improve, &job, n, side_by_side);
   return job.is_short ? -1 : 0;

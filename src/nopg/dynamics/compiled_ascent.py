@@ -54,7 +54,7 @@ class CompiledAscent(NamedTuple):
         actors, kept, n, d_a = ArrayPolicies(policies), list[Any](), k * b, own.d_a
         fields = actors.compiled_fields(d_a)
         arrays = [np.empty((horizon, n, width)) for width in (d_s, d_a, d_s, d_s, 1, 1, 1, 1)]
-        by_state, gradients = np.zeros((horizon, n, d_a, d_s)), np.empty((horizon, n, d_a))
+        by_state, gradients = np.empty((horizon, n, d_a, d_s)), np.empty((horizon, n, d_a))
         running, credit, rates, lengths = np.ones(n), np.ones(n), np.empty((k, 2)), np.empty(k)
 
         def struct(*given: Any) -> Any:
@@ -64,7 +64,7 @@ class CompiledAscent(NamedTuple):
 
         def learner(i: int, made: PerceptronPass) -> Any:
             (m, _), rest = made.outputs[0].shape, made.outputs[1 : made.n_learned]
-            slopes, by_actions = (torch.zeros((m, d_a, one)).double() for one in (d_s, 1))
+            slopes, by_actions = (states.new_empty((m, d_a, one)) for one in (d_s, 1))
             none = [torch.zeros_like(output) for output in rest]
             ahead = struct(*made.fields(None, None, None, None, slopes))
             back = struct(*made.fields(*[by_actions, *none, *[None] * 4][:5]), *adams[i].changes)
@@ -82,8 +82,7 @@ class CompiledAscent(NamedTuple):
         whole += [np.frombuffer(own.struct, np.uint8), np.frombuffer(policies_struct, np.uint8)]
         whole += [forwards, backwards, k, b, horizon, d_s, d_a]
         whole += [np.array([one.ctypes.data for one in learners]), float(gamma)]
-        whole += [np.tile(starts, (k, 1)), running, arrays[0], arrays[5], arrays[6]]
-        whole += [by_state, gradients, rates, lengths]
+        whole += [np.tile(starts, (k, 1)), by_state, rates, lengths]
         return cls(packed(*whole), [whole, kept, more, own], library, adams, rates, lengths)
 
     def run(self, rate: float) -> Array:

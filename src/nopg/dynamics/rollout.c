@@ -8,6 +8,7 @@
  * by `plus_product` alone, since compilers may round one loop otherwise than another.
  */
 #include "act.h"
+#include "dynamics/paths.h"
 #include "parts.h"
 #if defined(__aarch64__)
 #include <arm_neon.h>
@@ -888,16 +889,6 @@ static int share_out(Work work, const Model *m, const Policies *a, const void *g
   return job.is_short;
 }
 
-/* Steps of n_paths paths; arrays are (n_steps, n_paths, ...), states[0] is given. If the
- * probability that each is `running` is given as well, which is kept up to date, a path that is
- * GONE stays where it is and earns nothing. */
-typedef struct {
-  int64_t n_paths, n_steps;
-  const double *draws;
-  double *running, *states, *actions, *reached, *following, *rewards, *terminated, *left;
-  double *continuing;
-} Rollout;
-
 /* Those of the paths from `first` to `last`. */
 static void roll_out(const void *job, int64_t first, int64_t last) {
   const Rollout *r = ((const Job *)job)->given;
@@ -1219,16 +1210,6 @@ static void terminate_backward(const Model *m, const double *state, double *scor
     reward += over * (m->limit_rewards[l] - reward);
   }
 }
-
-/* dU_t / da_t along paths: see `rollout_gradients`. Arrays are those of a Rollout; by_state
- * (n_steps, n_paths, d_a, d_s) is dpi / ds. */
-typedef struct {
-  int64_t n_paths, n_steps;
-  double gamma, worst;
-  const double *credit, *by_state, *draws, *states, *actions, *reached, *following, *rewards;
-  const double *terminated, *left, *continuing;
-  double *gradients;
-} Backward;
 
 /* Those of the paths from `first` to `last`. */
 static void go_back(const void *job, int64_t first, int64_t last) {

@@ -6,11 +6,12 @@ from typing import Any
 
 from nopg.data.io.array_files import read_hdf5, read_npz
 from nopg.data.io.csv_files import CsvFile
+from nopg.data.io.lerobot_files import INFO, read_lerobot
 from nopg.data.io.matlab_files import matlab_table
 from nopg.data.io.mcap_files import McapFile
 from nopg.data.io.minari_files import MINARI_ID, read_minari
 from nopg.data.io.options import ReadOptions
-from nopg.data.io.parquet_files import INFO, ParquetFile, read_lerobot
+from nopg.data.io.parquet_files import ParquetFile
 from nopg.data.io.tables import TableSource, table_arguments
 from nopg.errors import DataError
 
