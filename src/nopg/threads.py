@@ -58,17 +58,27 @@ def beside(function: Callable[[], object]) -> Iterator[None]:
     if n_workers() == 1:
         yield
         return
+    found = ahead(function)
+    yield
+    with suppress(BaseException):  # who cannot wait for it loses nothing else
+        found()
+
+
+def ahead(function: Callable[[], Out]) -> Callable[[], Out]:
+    """What waits for the result of `function`, at work beside what follows where there are cores.
+
+    So it must not change what others see.
+    """
+    if n_workers() == 1:
+        found = function()
+        return lambda: found
     # Its pieces have threads of their own: in a common pool all might wait for each other.
     pool = ThreadPoolExecutor(n_workers() + 1, "", _stand_back)
     inside = copy_context()
     inside.run(_pool.set, pool)
-    try:
-        started = pool.submit(inside.run, function)
-        yield
-        with suppress(KeyboardInterrupt):  # who cannot wait for it loses nothing else
-            wait([started])
-    finally:
-        pool.shutdown(wait=False)
+    started = pool.submit(inside.run, function)
+    started.add_done_callback(lambda _: pool.shutdown(wait=False))
+    return started.result
 
 
 def _stand_back() -> None:

@@ -42,7 +42,7 @@ def tipping_mass(n_runs: int, n_steps: int, seed: int, friction: float = FRICTIO
 
 @pytest.fixture(scope="module")
 def models() -> tuple[TransitionModel, ...]:
-    return fit_ensemble(tipping_mass(10, 120, 0), np.random.default_rng(0))
+    return tuple(fit_ensemble(tipping_mass(10, 120, 0), np.random.default_rng(0)))
 
 
 def test_models_of_a_mass_with_dry_friction_stand_where_it_stands(

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nopg.data.history import HistoryLayout
-from nopg.data.transitions import TransitionTable, run_starts
+from nopg.data.transitions import TransitionTable
 from nopg.data.validation import FloatArray, IntArray, counted
 from nopg.errors import DataError, require_count
 
@@ -62,7 +62,7 @@ def in_runs(table: TransitionTable, what: str, steps: int = 0) -> tuple[IntArray
             f"A history of {counted(steps, 'step')} must not be longer than the shortest episode, "
             f"which has {counted(int(sizes.min()), 'row')}; ask for fewer, or leave it out."
         )
-    order, is_first = run_starts(table)
+    order, is_first = table.run_starts
     if is_first.all():
         raise DataError(f"{what} needs rows in time order, none follows another; sort them.")
     place = np.arange(len(order))

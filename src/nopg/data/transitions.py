@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -131,6 +132,21 @@ class TransitionTable:
         found = {name: getattr(self, name) for name in ARRAYS}
         return {name: array for name, array in found.items() if array is not None}
 
+    @cached_property
+    def run_starts(self) -> tuple[validation.IntArray, validation.BoolArray]:
+        """Rows in time order, and which of them is the first of its run, (n,) both."""
+        # A run ends with its episode, at a flag, and where rows are missing in between.
+        n, ids = len(self), self.episodes
+        order = np.arange(n) if ids is None else np.argsort(ids, kind="stable")
+        before, after = order[:-1], order[1:]
+        slack = SAME * (np.ptp(self.observations, axis=0) + SAME)
+        gap = np.abs(self.observations[after] - self.next_observations[before]) > slack
+        is_first = np.ones(n, dtype=bool)
+        if ids is not None:
+            ended = (self.terminations | self.truncations)[before]
+            is_first[1:] = (ids[before] != ids[after]) | ended | gap.any(axis=1)
+        return order, is_first
+
     def first_states(self) -> validation.FloatArray:
         """The first observation of each episode, (n_episodes, d_s)."""
         if self.episodes is None:
@@ -144,21 +160,6 @@ class TransitionTable:
     def with_note(self, note: str, **changes: Any) -> Self:
         """The same with `changes` and a sentence that says so added to the notes."""
         return replace(self, **changes, notes=(*self.notes, note))
-
-
-def run_starts(table: TransitionTable) -> tuple[validation.IntArray, validation.BoolArray]:
-    """Rows in time order, and which of them is the first of its run, (n,) both."""
-    # A run ends with its episode, at a flag, and where rows are missing in between.
-    n, ids = len(table), table.episodes
-    order = np.arange(n) if ids is None else np.argsort(ids, kind="stable")
-    before, after = order[:-1], order[1:]
-    slack = SAME * (np.ptp(table.observations, axis=0) + SAME)
-    gap = np.abs(table.observations[after] - table.next_observations[before]) > slack
-    is_first = np.ones(n, dtype=bool)
-    if ids is not None:
-        ended = (table.terminations | table.truncations)[before]
-        is_first[1:] = (ids[before] != ids[after]) | ended | gap.any(axis=1)
-    return order, is_first
 
 
 def require_inside(actions: Any, space: Space[Any] | None) -> None:

@@ -52,9 +52,8 @@ class Saturation:
         x = torch.cat([states, actions], dim=1)
         # Different rows: a system that repeats itself meets its own extremes again.
         counts = torch.tensor([[len(torch.unique(x[h], dim=0)) for h in side.T] for side in hits])
-        is_few = hits.sum(dim=1) <= MAX_SHARE * len(states)
-        is_often = counts - 1 > MORE * _usual_repeats(next_states)
-        stops = (counts >= MIN_STEPS) & is_often & is_few  # (2, d_s)
+        stops = (counts >= MIN_STEPS) & (hits.sum(dim=1) <= MAX_SHARE * len(states))  # (2, d_s)
+        stops &= counts - 1 > MORE * _usual_repeats(next_states, stops.any(dim=0))
         stops[:, list(exempt)] = False
         hits &= stops[:, None]
         is_saturated = hits.any(dim=2).any(dim=0)
@@ -219,10 +218,11 @@ class RewardBounds(NamedTuple):
         return (clipped > self.low) & (clipped < self.high)
 
 
-def _usual_repeats(states: Tensor) -> Tensor:
-    """How often values between the extremes come again as a rule, by column, (d_s,)."""
+def _usual_repeats(states: Tensor, asked: Tensor) -> Tensor:
+    """How often values between the extremes come again as a rule, by column asked for, (d_s,)."""
     found = states.new_zeros(states.shape[1])
-    for d, column in enumerate(states.T):
+    for d in torch.nonzero(asked)[:, 0].tolist():
+        column = states[:, d]
         between = column[(column > column.min()) & (column < column.max())]
         if len(between):
             _, which, counts = torch.unique(between, return_inverse=True, return_counts=True)

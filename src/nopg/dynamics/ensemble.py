@@ -5,8 +5,9 @@ length scales and noises, and no kernel at all, are tried on some episodes and c
 the others. A system without noise is followed closely by its model, and left alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ from nopg.dynamics.rewards import KnownReward
 from nopg.dynamics.stiction import SIZES, Stiction
 from nopg.dynamics.transition_model import TransitionModel, regression_actions
 from nopg.policies.arrays import Array
+from nopg.threads import ahead
 
 MORE_THAN_NOISE = 1.5  # error over what noise explains from which episodes differ
 CHOICES = (FREE, *SMOOTHER, LINEAR)
@@ -30,12 +32,28 @@ SEEN = 0.01  # share of the steps of a log that move nothing at all, from which 
 NEGLIGIBLE = 1e-3  # error in deviations below which none counts: what stands may have none at all
 
 
+class Ensemble(Sequence[TransitionModel]):
+    """Two models of one data set, the second of which may be fitted beside what the first does."""
+
+    def __init__(self, whole: TransitionModel, part: Callable[[], TransitionModel]) -> None:
+        self._each = (lambda: whole, part)
+
+    def __len__(self) -> int:
+        return len(self._each)
+
+    def __getitem__(self, i: int) -> TransitionModel:  # type: ignore[override]
+        return self._each[i]()
+
+    def __reduce__(self) -> Any:
+        return tuple, (tuple(self),)
+
+
 def fit_ensemble(
     data: Dataset,
     generator: np.random.Generator,
     known_reward: KnownReward | None = None,
     earlier: TransitionModel | None = None,
-) -> tuple[TransitionModel, TransitionModel]:
+) -> Ensemble:
     """Two models of one data set, so that no policy need fool only one."""
     # One of all the data and one of a random four fifths of them, with hyperparameters and inducing
     # points of its own, so that its errors are not quite those of the first. A known reward is not
@@ -59,9 +77,13 @@ def fit_ensemble(
     part = order[rows[order]]  # the same rows as ever, where there is no break
     part = part[: max(2, 4 * len(part) // 5)]
     seen = [column[part] for column in columns]
-    return whole, TransitionModel.fit(
-        *seen, generator=generator, like=whole, limits=limits, history=past
-    )
+    rest: dict[str, Any] = {
+        "generator": generator,
+        "like": whole,
+        "limits": limits,
+        "history": past,
+    }
+    return Ensemble(whole, ahead(lambda: TransitionModel.fit(*seen, **rest)))
 
 
 def replayed(

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nopg.data.dataset import Dataset
-from nopg.data.transitions import run_starts
 from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.transition_model import TransitionModel, regression_actions
 from nopg.policies.arrays import Array
@@ -147,7 +146,7 @@ class Windows:
 
 def consecutive(data: Dataset, rows: Mask) -> list[Rows]:
     """Runs of rows that follow each other, in time order; single rows at the least."""
-    order, is_first = run_starts(data)
+    order, is_first = data.run_starts
     places = np.nonzero(rows[order])[0]
     return np.split(order[places], np.nonzero(is_first[places[1:]] | (np.diff(places) > 1))[0] + 1)
 

@@ -14,7 +14,7 @@ others still: where more of them lie there than an interval of that level may mi
 leaves for good (`runaway_share`), nothing is known.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -70,11 +70,11 @@ class ModelEvaluator:
     data: Dataset
     gamma: float
     seed: Seed  # the policy's; with it the models are those of `nopg.learn`
-    given: tuple[TransitionModel, ...] | None = None  # models, where they are fitted already
+    given: Sequence[TransitionModel] | None = None  # models, where they are fitted already
     in_gusts: bool = False  # whether paths may leave the data and come back
 
     @cached_property
-    def models(self) -> tuple[TransitionModel, ...]:
+    def models(self) -> Sequence[TransitionModel]:
         """The learned models."""
         return self.given or fit_ensemble(self.data, self.seed.numpy("transition-model"))
 
@@ -312,7 +312,7 @@ class ModelEvaluator:
         return estimate
 
     @cached_property
-    def _open(self) -> tuple[TransitionModel, ...]:
+    def _open(self) -> Sequence[TransitionModel]:
         """The models, without bounds where gusts may carry paths out and back."""
         if not self.in_gusts:
             return self.models

@@ -159,11 +159,12 @@ def test_a_clone_that_loses_its_way_needs_no_certainty_to_be_beaten(lost: LostCl
 def bad_search() -> Iterator[pytest.MonkeyPatch]:
     """A search that finds nothing but a policy that pushes away from 0."""
 
-    def away(*arguments: object) -> Iterator[FoundPolicy]:
-        _, data, policy, *_ = arguments
+    def away(*arguments: Any) -> Iterator[tuple[FoundPolicy, Any]]:
+        _, data, policy, _, _, estimated, _ = arguments
         assert isinstance(data, nopg.Dataset)
         assert isinstance(policy, torch.nn.Module)
-        yield FoundPolicy(CandidateMethod(PLANNING), taught(data, -1.0))
+        found = FoundPolicy(CandidateMethod(PLANNING), taught(data, -1.0))
+        yield found, estimated(found)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(candidates_module, "planned_candidates", away)

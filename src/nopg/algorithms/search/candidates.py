@@ -30,7 +30,7 @@ from nopg.kernels.bandwidths import LeaveOneOut
 from nopg.policies.arrays import Array, actor_of
 from nopg.policies.families import Policy
 from nopg.randomness import Seed
-from nopg.threads import as_they_come
+from nopg.threads import Out, as_they_come
 
 PLANS = (
     CandidateMethod(PLANNING),
@@ -68,9 +68,13 @@ def planned_candidates(
     policy: Policy,  # an untrained one; each plan is distilled into a copy
     gamma: float,  # of the task
     seed: int,
+    estimated: Callable[[FoundPolicy], Out],
     n_found: int = 0,  # how many are there already, and left out
-) -> Iterator[FoundPolicy]:
-    """Fitted value iteration in the learned model, distilled into policies."""
+) -> Iterator[tuple[FoundPolicy, Out]]:
+    """Fitted value iteration in the learned model, distilled into policies, and what is said of it.
+
+    `estimated` is asked side by side.
+    """
     if n_found == len(PLANS):
         return iter(())
     tried = actions_to_try(regression_actions(data).numpy(), Seed(seed).numpy("planned-actions"))
@@ -80,7 +84,7 @@ def planned_candidates(
     if data.history is not None:
         model, present = _of_present(model, data, generator), states[:, : data.history.n_observed]
     outcomes = ActionOutcomes.of(model, present, tried, generator)
-    return _planned(outcomes, PLANS[n_found:], policy, gamma, states)
+    return _planned(outcomes, PLANS[n_found:], policy, gamma, states, estimated)
 
 
 def _of_present(
@@ -103,7 +107,8 @@ def replanned_candidates(
     starts: Array,  # where the task starts, (B, d_s)
     gamma: float,
     generator: np.random.Generator,
-) -> list[FoundPolicy]:
+    estimated: Callable[[FoundPolicy], Out],
+) -> list[tuple[FoundPolicy, Out]]:
     """The same with most anchors along the paths of a policy: plans are sharper there."""
     tried = actions_to_try(regression_actions(data).numpy(), generator)
     n_anchors = N_ANCHORS if model.noise is not None else 2 * N_ANCHORS  # gusts cost as well
@@ -112,7 +117,7 @@ def replanned_candidates(
     logged = np.asarray(data.observations, dtype=np.float64)
     states = np.concatenate([along, _some(logged, n_anchors - len(along), generator)])
     outcomes = ActionOutcomes.of(model, states, tried, generator)
-    return list(_planned(outcomes, REPLANS, fresh, gamma, states))
+    return list(_planned(outcomes, REPLANS, fresh, gamma, states, estimated))
 
 
 def _some(states: Array, n: int, generator: np.random.Generator) -> Array:
@@ -125,12 +130,14 @@ def _planned(
     fresh: Policy,
     gamma: float,
     states: Array,  # the anchors, with their past if states have one
-) -> Iterator[FoundPolicy]:
-    def planned(method: CandidateMethod) -> FoundPolicy:
+    estimated: Callable[[FoundPolicy], Out],
+) -> Iterator[tuple[FoundPolicy, Out]]:
+    def planned(method: CandidateMethod) -> tuple[FoundPolicy, Out]:
         student = copy.deepcopy(fresh)
         targets = outcomes.value_iteration(method.gamma(gamma), method.action_repeat)
         distil(student, targets._replace(states=states))
-        return FoundPolicy(method, student)
+        found = FoundPolicy(method, student)
+        return found, estimated(found)
 
     return as_they_come(planned, methods)
 

@@ -81,7 +81,7 @@ def trajectory_candidate(
     """Optimise paths in the models, and teach the best of them to a copy of `fresh`."""
     actions = regression_actions(data).numpy()
     limits = np.stack([actions.min(axis=0), actions.max(axis=0)])
-    task, starts = Task(models, limits, gamma), starts[:N_TAUGHT]
+    task, starts = Task(tuple(models), limits, gamma), starts[:N_TAUGHT]
     student, most, known = fresh, -np.inf, -np.inf  # from all starts, and from those of the paths
     for hoped, lead in islice(_attempts(task, data, actions, starts, policies, advance), N_WAYS):
         wanted = hoped - ALIKE * abs(hoped)

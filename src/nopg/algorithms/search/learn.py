@@ -42,11 +42,12 @@ from nopg.dynamics.rewards import RewardFunction, with_known_rewards
 from nopg.dynamics.transition_model import TransitionModel, regression_actions
 from nopg.errors import ConfigError, DataError, NopgError, SupportWarning, require_count, warn
 from nopg.evaluation.model import ModelEvaluator
+from nopg.fitted.history import Candidate
 from nopg.fitted.policy import LEARN, FittedPolicy
 from nopg.policies.arrays import Array
 from nopg.policies.families import Policy, parameters_digest
 from nopg.randomness import Seed
-from nopg.threads import beside, side_by_side
+from nopg.threads import ahead, beside, side_by_side
 
 logger = logging.getLogger(__name__)
 
@@ -179,16 +180,15 @@ def learn(
         try:
             generator = Seed(seed).numpy("transition-model")
             before = None if start is None or not start.models else start.models[0]
+            wide = build_policy(replace(config, hidden=HIDDEN), data, space)
+            cloned = ahead(lambda: Floor.of(data, *wide, gamma) if risk == "mean" else None)
             models = fit_ensemble(data, generator, known_reward, before)
             _warn_of_starts(models[0], places)
             if (standardise := getattr(fresh, "standardise", None)) is not None:
                 # Models know nothing of a switch that is on: what a policy makes of it is chance.
                 standardise.ignore(models[0].bounds.is_switch)
-            floor = None
-            if risk == "mean":
-                bar.set_postfix_str("clone of the best episodes")
-                wide = build_policy(replace(config, hidden=HIDDEN), data, space)
-                floor = Floor.of(data, *wide, gamma)
+            bar.set_postfix_str("clone of the best episodes")
+            floor = cloned()
         except KeyboardInterrupt:
             logger.warning("Interrupted before there was a policy; the log is cloned.")
             return replace(fitted, policy=candidates.cloned_candidate(data, fresh).policy)
@@ -210,7 +210,7 @@ def learn(
                 f"their uncertainty there is {uncertainty:.2f} (1 is a guess); record "
                 "transitions near that path before trusting the policy."
             )
-        fitted = replace(fitted, policy=chosen, spec=spec, search=search, models=models)
+        fitted = replace(fitted, policy=chosen, spec=spec, search=search, models=tuple(models))
         fitted.__dict__["model"] = evaluator  # it has replayed the log already
         stored.remove()
         bar.close()  # the verdict comes below it
@@ -255,8 +255,8 @@ def _search(
         bar.set_postfix_str(text, refresh=False)
         bar.update()
 
-    def keep(found: candidates.FoundPolicy) -> None:
-        selection.add(found)
+    def keep(found: candidates.FoundPolicy, expected: Candidate | None = None) -> None:
+        selection.add(found, expected)
         checkpoint.add(found)
 
     try:
@@ -273,9 +273,9 @@ def _search(
         for make in others[len(selection.found) :]:
             keep(make())
         n_found = min(len(selection.found) - len(others), len(candidates.PLANS))
-        planned = (selection.models[0], data, fresh, gamma, seed, n_found)
-        for one in candidates.planned_candidates(*planned):
-            keep(one)
+        planned = (selection.models[0], data, fresh, gamma, seed, selection.estimated, n_found)
+        for one, expected in candidates.planned_candidates(*planned):
+            keep(one, expected)
             advance(str(one.method))
         n_plans = len(others) + len(candidates.PLANS)
         is_planned = len(selection.found) == n_plans
@@ -296,7 +296,8 @@ def _search(
                 drawn, model = Seed(seed).numpy("replanned"), selection.models[0]
                 for _ in range(candidates.N_ROUNDS):
                     along = (selection.best, fresh, selection.starts, gamma, drawn)
-                    selection.add_best(candidates.replanned_candidates(model, data, *along))
+                    both = candidates.replanned_candidates(model, data, *along, selection.estimated)
+                    selection.add(*max(both, key=lambda pair: pair[1].first.value))
                     advance(str(selection.found[-1].method))
                 checkpoint.add(*selection.found[n_plans:])
             selection.refine_all(n_refining, advance, checkpoint)

@@ -27,6 +27,7 @@ from nopg.fitted.history import CLONING, Candidate, CandidateMethod, SearchResul
 from nopg.policies.arrays import Array, actor_of
 from nopg.policies.build import PolicySpec
 from nopg.policies.families import Policy
+from nopg.threads import parallel_map
 
 logger = logging.getLogger(__name__)
 
@@ -115,19 +116,16 @@ class Selection:
     found: list[FoundPolicy] = field(default_factory=list)
     candidates: list[Candidate] = field(default_factory=list)  # what is expected of each
 
-    def add(self, one: FoundPolicy) -> None:
-        """Take a candidate, with a first estimate from a few starts."""
+    def estimated(self, one: FoundPolicy) -> Candidate:
+        """What is expected of a candidate: a first estimate from a few starts."""
         asked = ([one.policy], refinement.search_starts(self.models[0], self.starts), self.gamma)
         (estimate,) = refinement.model_estimates(self.models, *asked, worst_share=self.worst_share)
-        self.found.append(one)
-        self.candidates.append(Candidate(one.method, estimate))
+        return Candidate(one.method, estimate)
 
-    def add_best(self, several: Sequence[FoundPolicy]) -> None:
-        """Take the best of some candidates."""
-        starts = refinement.search_starts(self.models[0], self.starts)
-        asked = ([one.policy for one in several], starts, self.gamma, self.worst_share)
-        values = refinement.model_returns(self.models, *asked)
-        self.add(several[int(np.argmax(values))])
+    def add(self, one: FoundPolicy, expected: Candidate | None = None) -> None:
+        """Take a candidate, and what is expected of it."""
+        self.candidates.append(expected or self.estimated(one))
+        self.found.append(one)
 
     @property
     def best(self) -> Policy:
@@ -255,12 +253,14 @@ def explained_share(data: Dataset, runs: list[Rows]) -> float:
     rows = np.concatenate(runs)
     episode = np.repeat(np.arange(len(runs)), [len(run) for run in runs])
     asked = np.arange(len(rows))[:: -(-len(rows) // MAX_ROWS)]
-    missed = np.empty((len(asked), actions.shape[1]))
     fold = episode % N_FOLDS  # a tree for each of many episodes takes long
-    for name in np.unique(fold[asked]):
-        ours, others = asked[fold[asked] == name], rows[fold != name]
+
+    def missed(name: int) -> Array:
+        ours, others = rows[asked[fold[asked] == name]], rows[fold != name]
         count = min(N_NEAREST, len(others))
-        _, nearest = cKDTree(states[others]).query(states[rows[ours]], k=range(1, count + 1))
-        missed[fold[asked] == name] = actions[rows[ours]] - actions[others[nearest]].mean(axis=1)
+        _, nearest = cKDTree(states[others]).query(states[ours], k=range(1, count + 1))
+        return np.asarray(np.square(actions[ours] - actions[others[nearest]].mean(axis=1)))
+
+    errors = np.concatenate(parallel_map(missed, np.unique(fold[asked]).tolist()))
     variance = actions[rows].var(axis=0).sum()
-    return float(1.0 - np.square(missed).mean(axis=0).sum() / max(variance, 1e-300))
+    return float(1.0 - errors.mean(axis=0).sum() / max(variance, 1e-300))

@@ -12,7 +12,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
 from nopg.data.coverage import state_actions, without_far
-from nopg.data.transitions import TransitionTable, run_starts
+from nopg.data.transitions import TransitionTable
 from nopg.data.validation import BoolArray, FloatArray, IntArray
 from nopg.likelihood import minus_log_likelihood
 from nopg.threads import parallel_map
@@ -39,7 +39,7 @@ class Sequences:
     @classmethod
     def of(cls, table: TransitionTable) -> Self:
         """The rows of a table; without episodes every row is a stretch of its own."""
-        order, is_first = run_starts(table)
+        order, is_first = table.run_starts
         states, reached = table.observations[order], table.next_observations[order]
         stretches = np.cumsum(is_first) - 1
         positions = np.arange(len(order)) - np.flatnonzero(is_first)[stretches]
@@ -55,9 +55,10 @@ class Sequences:
         return rows[np.isin(blocks, order[sizes <= max(_MOST, _BLOCK)])]
 
     def blocks(self, rows: IntArray) -> IntArray:
-        """What stays together when rows are held out: parts of a stretch, (m,)."""
+        """What stays together when rows in order are held out: parts of a stretch, (m,)."""
         keys = np.column_stack([self.stretches, self.positions // _BLOCK])[rows]
-        return np.asarray(np.unique(keys, axis=0, return_inverse=True)[1]).reshape(-1)
+        is_new = (keys[1:] != keys[:-1]).any(axis=1)
+        return np.concatenate([np.zeros(min(1, len(rows)), dtype=np.int64), np.cumsum(is_new)])
 
 
 @dataclass(frozen=True, eq=False)
