@@ -6,7 +6,7 @@ import time
 import pytest
 import torch
 
-from nopg.threads import as_they_come, beside, n_workers, parallel_map, side_by_side
+from nopg.threads import ahead, as_they_come, beside, n_workers, parallel_map, side_by_side
 
 
 @pytest.fixture
@@ -135,3 +135,31 @@ def test_on_one_core_nothing_goes_on_beside() -> None:
     with beside(lambda: seen.append(1)):
         pass
     assert not seen
+
+
+def test_what_is_made_ahead_is_there_when_it_is_asked_for(three: None) -> None:
+    goes_on, begun = threading.Event(), threading.Event()
+
+    def work() -> tuple[int, list[int]]:
+        begun.set()
+        assert goes_on.wait(30)
+        return n_workers(), parallel_map(abs, [-1, 2])
+
+    def fails() -> None:
+        raise ValueError("no")
+
+    with side_by_side():
+        found, failed = ahead(work), ahead(fails)
+        assert begun.wait(30)  # before anybody asks
+        goes_on.set()
+        assert found() == found() == (3, [1, 2])
+        with pytest.raises(ValueError, match="no"):
+            failed()
+
+
+def test_on_one_core_it_is_made_where_it_is_told_to() -> None:
+    seen: list[int] = []
+    found = ahead(lambda: seen.append(1))
+    assert seen == [1]
+    found()
+    assert seen == [1]

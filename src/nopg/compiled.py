@@ -31,6 +31,7 @@ FLAGS = ("-std=gnu11", "-O3", "-ffp-contract=fast", "-shared", "-fPIC", "-pthrea
 SAFE = ("-fno-math-errno", "-fno-trapping-math")
 TUNED = (("-march=native",), ())  # for this processor, or for any like it
 STANDARD = b"#include <math.h>\n#include <pthread.h>\n#include <stdint.h>\n#include <stdlib.h>\n"
+MOST_THREADS = 64  # that are asked for at most; C takes what its work is worth
 _pools: list[int | None] = []  # threads of each file that was loaded
 
 

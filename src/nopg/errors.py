@@ -4,7 +4,9 @@ import difflib
 import importlib
 import inspect
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from numbers import Integral
 from typing import Any
 
@@ -74,8 +76,23 @@ def require_count(name: str, count: object, least: int = 1) -> None:
         raise ConfigError(f"`{name}` must be a whole number from {least}, got {count!r}.")
 
 
+_unsaid: ContextVar[tuple[type[NopgWarning] | str, ...]] = ContextVar("unsaid", default=())
+
+
+@contextmanager
+def unsaid(*warnings: type[NopgWarning] | str) -> Iterator[None]:
+    """Within, no warnings of these kinds, or that begin so; other threads go on to warn."""
+    before = _unsaid.set((*_unsaid.get(), *warnings))
+    try:
+        yield
+    finally:
+        _unsaid.reset(before)
+
+
 def warn(sentence: str, kind: type[NopgWarning] = NopgWarning) -> None:
     """Warn at the line outside of this library that led here, however far away."""
+    if any(sentence.startswith(x) if isinstance(x, str) else x is kind for x in _unsaid.get()):
+        return
     level, frame = 1, inspect.currentframe()
     while frame and frame.f_globals.get("__name__", "").startswith("nopg."):
         level, frame = level + 1, frame.f_back

@@ -1,12 +1,13 @@
 """Two models of one log: held-out episodes choose how they are learned."""
 
+import pickle
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from nopg.dynamics.ensemble import replayed
+from nopg.dynamics.ensemble import Ensemble, replayed
 from nopg.dynamics.hyperparameters import FREE, LINEAR, SMOOTHER, HyperparameterLimits
 from nopg.dynamics.replays import Replays
 from nopg.dynamics.transition_model import TransitionModel
@@ -124,3 +125,23 @@ def test_a_model_can_be_linear_but_for_its_rewards() -> None:
     generator = np.random.default_rng(0)
     model = TransitionModel.fit(*columns, generator=generator, limits=LINEAR)
     assert model.process.curved.tolist() == [1]
+
+
+def test_the_second_model_is_asked_for_when_it_is_needed() -> None:
+    """What is stored or copied are the models alone."""
+    columns, _ = runs(4, 10)
+    whole, part = fitted(columns), fitted([column[::2] for column in columns])
+    asked: list[int] = []
+
+    def wait() -> TransitionModel:
+        asked.append(1)
+        return part
+
+    models = Ensemble(whole, wait)
+    assert models[0] is whole
+    assert len(models) == 2
+    assert not asked
+    assert tuple(models) == (whole, part)
+    copied = pickle.loads(pickle.dumps(models))  # noqa: S301
+    assert isinstance(copied, tuple)
+    torch.testing.assert_close(copied[1].process.weights, part.process.weights)

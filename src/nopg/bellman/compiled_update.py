@@ -19,7 +19,7 @@ from nopg.bellman.nadaraya_watson import NadarayaWatson
 from nopg.bellman.problem import Problem
 from nopg.bellman.responsibilities import DeterministicResponsibilities
 from nopg.bellman.solution import Estimator, Objective, Start
-from nopg.compiled import compiled_for, packed
+from nopg.compiled import MOST_THREADS, compiled_for, packed
 from nopg.linalg.coarse import PRECISION, ROWS_EACH, STEPS, CompiledSystem, solve_library
 from nopg.linalg.operators import AveragedRows, SparseRows
 from nopg.linalg.solve import SolverConfig
@@ -27,8 +27,6 @@ from nopg.policies.adam import Adam
 from nopg.policies.build import PerceptronPass
 from nopg.policies.families import DeterministicPolicy, Policy
 from nopg.threads import threads_for
-
-MOST_THREADS = 64  # of which each part of an update takes what it is worth
 
 
 class Measured(NamedTuple):

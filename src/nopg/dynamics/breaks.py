@@ -26,7 +26,7 @@ ERROR = 0.01
 """Root mean square error, in deviations of the steps, below which none is looked for:
 where a smooth law holds, what is left gathers at the edges of the data, too."""
 BETTER = 5.0  # how much smaller errors must become within it
-BEST, MAX_ROWS = 0.9, 1_000_000  # quantile of the best rewards, of so many rows
+BEST, MAX_ROWS = 0.9, 100_000  # quantile of the best rewards; rows that are asked
 
 Columns = Sequence[Tensor]
 
@@ -40,18 +40,19 @@ def within_breaks(
     every = torch.ones(len(columns[0]), dtype=torch.bool)
     if model.history is not None:
         return model, every
-    errors = _squared_errors(model, columns)
+    some = [column[:: -(-len(every) // MAX_ROWS)] for column in columns]
+    errors = _squared_errors(model, some)
     is_off = float(errors.mean()) > ERROR**2
-    bounds = _suspected(model.bounds, columns[3].numpy(), errors) if is_off else None
+    bounds = _suspected(model.bounds, some[3].numpy(), errors) if is_off else None
     if bounds is None:
         return model, every
     is_inside = ~bounds.are_left_out(columns[3])
     if _is_wanted(columns, ~is_inside):
         return model, every
-    inside = [column[is_inside] for column in columns]
-    other = fit(inside)
-    left = float(_squared_errors(other, inside).mean())
-    if left * BETTER**2 > float(errors[is_inside.numpy()].mean()):
+    other = fit([column[is_inside] for column in columns])
+    is_near = ~bounds.are_left_out(some[3])
+    left = float(_squared_errors(other, [column[is_near] for column in some]).mean())
+    if left * BETTER**2 > float(errors[is_near.numpy()].mean()):
         return model, every
     tight = replace(other.bounds, low=bounds.low, high=bounds.high)
     return replace(other, bounds=tight, rewards=model.rewards), is_inside
@@ -96,6 +97,6 @@ def _is_wanted(columns: Columns, is_beyond: Tensor) -> bool:
     is_start = torch.ones(len(states), dtype=torch.bool)
     is_start[1:] = (following[:-1] != states[1:]).any(dim=1)
     needed = (is_start | terminations.bool()) & is_beyond
-    is_best = rewards >= torch.quantile(rewards[:MAX_ROWS], BEST)
+    is_best = rewards >= torch.quantile(rewards[:: -(-len(rewards) // MAX_ROWS)], BEST)
     beyond = is_beyond.double()
     return bool(needed.any()) or bool(beyond[is_best].mean() >= beyond.mean())

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import torch
 
-from nopg.compiled import compiled, packed
+from nopg.compiled import MOST_THREADS, compiled, packed
 from nopg.dynamics.compiled import compiled_library, laid_out
 from nopg.dynamics.transition_model import TransitionModel
 from nopg.policies.adam import Adam
@@ -19,8 +19,6 @@ from nopg.policies.arrays import Array, ArrayPolicies
 from nopg.policies.build import PerceptronPass
 from nopg.policies.families import Policy
 from nopg.threads import threads_for
-
-MOST_THREADS = 64  # of which each part of an update takes what it is worth
 
 
 class CompiledAscent(NamedTuple):

@@ -261,13 +261,12 @@ def telling_angles(
     if not pairs or float(y.std(correction=0)) <= 1e-12:
         return ()
     found: tuple[Angle, ...] = ()
-    least = _surprise(x, y)
     for i, j in pairs:
-        tried = [(*found, Angle(*xy, s)) for xy in ((i, j), (j, i)) for s in (1, -1)]
-        scores = parallel_map(lambda angles: _surprise(with_angles(x, angles), y), tried)
+        more = [(*found, Angle(*xy, s)) for xy in ((i, j), (j, i)) for s in (1, -1)]
+        tried = [found, *more]
+        least, *scores = parallel_map(lambda angles: _surprise(with_angles(x, angles), y), tried)
         if min(scores) < least - math.log(ODDS):
-            least = min(scores)
-            found = tried[scores.index(least)]
+            found = more[scores.index(min(scores))]
     return found
 
 

@@ -28,8 +28,8 @@ from nopg.dynamics.ensemble import fit_ensemble, model_columns
 from nopg.dynamics.left_out import gap_models, left_out_models, left_out_share
 from nopg.dynamics.posterior import drawn_models
 from nopg.dynamics.replays import PAIRS
-from nopg.dynamics.rollouts import Steps, rollout_steps
-from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
+from nopg.dynamics.rollouts import Steps, rollout_blocks, running_probability
+from nopg.dynamics.transition_model import ArrayTransitionModel, PredictedStep, TransitionModel
 from nopg.evaluation import model_paths
 from nopg.evaluation.intervals import Estimate, Spread
 from nopg.evaluation.model_paths import NEGLIGIBLE, SHORT, NoisyPaths, known_return
@@ -86,8 +86,9 @@ class ModelEvaluator:
     def prepare(self) -> None:
         """Make what no policy changes, so that it is there when one is evaluated."""
         if self.models[0].noise is None:  # in noise it depends on paths what is asked for
-            parallel_map(lambda name: getattr(self, name), ("_left_out", "_drawn"))
-        _ = self.replay, self._gaps
+            names = ("_left_out", "_drawn", "_arrays")
+            parallel_map(lambda name: [one.compiled for one in getattr(self, name)], names)
+        _ = self.replay, [one.compiled for one in (*self._gaps, *self._sharper)]
 
     def replay_of(self, episodes: Dataset) -> Replay:
         """The same on recordings of the user's, none of which were learned from."""
@@ -197,11 +198,13 @@ class ModelEvaluator:
         states, weights = [], []
         starts = starts[_spread(len(starts), MANY_STARTS)]
         paths = NoisyPaths.of(self.models[0], starts, n_steps)
-        rest = (paths.starts, n_steps, 0.0, paths.draws)
+        rest = (paths.starts, n_steps, paths.draws)
         for model in self._arrays:
-            steps = list(rollout_steps(model, actor, *rest))
-            states.append([one.outcome.next_states for one in steps])
-            weights.append([one.survivors for one in steps])
+            blocks = zip(*rollout_blocks(model, actor, *rest), strict=True)
+            _, _, *fields = map(np.concatenate, blocks)
+            outcomes = PredictedStep(*fields)
+            states.append(outcomes.next_states)
+            weights.append(running_probability(outcomes)[1:])
         running = np.concatenate(weights, axis=1)
         return np.concatenate(states, axis=1), running / running.shape[1]
 

@@ -1,7 +1,7 @@
 """FittedPolicy: what both algorithms return, and what one can ask of it."""
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -89,7 +89,7 @@ class FittedPolicy:
     search: SearchResult | None = None
     memory: HistoryLayout | None = None
     problem: Problem | None = field(default=None, repr=False)
-    models: "tuple[TransitionModel, ...] | None" = field(default=None, repr=False)
+    models: "Sequence[TransitionModel] | None" = field(default=None, repr=False)
     buffer: EpisodeBuffer | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:

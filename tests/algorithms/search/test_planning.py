@@ -1,5 +1,6 @@
 """Value iteration against dense solutions, and against Riccati's gains."""
 
+import ctypes
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,8 +11,10 @@ import torch
 from reproduction.envs.pendulum import pendulum_grid
 from reproduction.envs.swing_up import CartPoleSwingUp
 from reproduction.tasks.swing_up import held_forces, swing_up_task
+from scipy import sparse
 from scipy.linalg import solve_discrete_are
 
+from nopg.algorithms.search import planning
 from nopg.algorithms.search.candidates import FoundPolicy, planned_candidates, replanned_candidates
 from nopg.algorithms.search.planning import (
     MAX_ACTIONS,
@@ -22,6 +25,7 @@ from nopg.algorithms.search.planning import (
     Anchors,
     actions_to_try,
     is_sparse,
+    iterated,
     states_along,
 )
 from nopg.data.dataset import Dataset
@@ -348,3 +352,36 @@ def test_labels_are_left_to_plans() -> None:
     labels: Any = (rows.actions[:, 0] > 0.0).astype(np.int64)
     data = Dataset(*rows._replace(actions=labels))
     assert not is_sparse(data, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("n_threads", [1, 3, 16])
+def test_sweeps_in_c_agree_with_numpy_and_with_linear_algebra(
+    n_threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The digits of C are the same on any number of threads."""
+    rng, (n, n_actions) = np.random.default_rng(0), (1003, 3)
+    weights = sparse.random(n * n_actions, n, 0.005, "csr", random_state=1)
+    weights = weights.multiply(1.0 / np.maximum(weights.sum(axis=1), 1e-9)).tocsr()
+    earned, ahead = rng.uniform(-1.0, 1.0, (2, n * n_actions))
+    ahead = 0.9 * np.abs(ahead)
+
+    def found() -> tuple[Array, Array]:
+        value, by_action = np.full(n, -9.0), np.empty((n, n_actions))
+        iterated(weights, earned, ahead, value, by_action)
+        return value, by_action
+
+    alone = found()
+    monkeypatch.setattr(planning, "threads_for", lambda most: ctypes.c_int64(n_threads))
+    ours = found()
+    monkeypatch.setattr(planning, "compiled", lambda *_: None)
+    monkeypatch.setattr(planning, "LEVEL", 1e-12)
+    exact, _ = found()
+    for mine, other in zip(ours, alone, strict=True):
+        np.testing.assert_array_equal(mine, other)
+    best = np.arange(n) * n_actions + ours[1].argmax(axis=1)
+    system = np.eye(n) - ahead[best, None] * weights[best].toarray()
+    np.testing.assert_allclose(np.linalg.solve(system, earned[best]), exact, atol=1e-3)
+    np.testing.assert_allclose(ours[0], exact, atol=1e-2)
+    monkeypatch.setattr(planning, "LEVEL", 1e-4)
+    for mine, other in zip(ours, found(), strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-12)

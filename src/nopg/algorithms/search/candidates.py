@@ -2,7 +2,6 @@
 
 import copy
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,7 +22,7 @@ from nopg.bellman.problem import NADARAYA_WATSON
 from nopg.data.dataset import Dataset
 from nopg.dynamics.ensemble import model_columns
 from nopg.dynamics.transition_model import TransitionModel, regression_actions
-from nopg.errors import NopgWarning, SupportWarning
+from nopg.errors import SupportWarning, unsaid
 from nopg.fitted.history import ASCENT, CLONING, EARLIER, PLANNING, CandidateMethod, Update
 from nopg.fitted.policy import FittedPolicy
 from nopg.kernels.bandwidths import LeaveOneOut
@@ -43,7 +42,8 @@ REPLANS, N_ROUNDS = tuple(replace(one, along_paths=True) for one in PLANS[1:3]),
 """Plans along the paths of the best policy, of which the best is kept; and how often."""
 ASCENTS = (CandidateMethod(ASCENT), CandidateMethod(ASCENT))
 """Two ascents, from policies of different seeds."""
-N_ASCENT_ROWS = 2000  # samples an ascent rests on; refinement uses all of them
+N_ASCENT_ROWS, N_ASCENT_STARTS = 2000, 200
+"""Samples an ascent rests on, and starts of its return; refinement uses all of them."""
 SHORT_LISTS = {
     "rows": NADARAYA_WATSON,
     "stochastic": "paper",
@@ -52,6 +52,8 @@ SHORT_LISTS = {
 }
 """Plain rows and short lists: an ascent only has to find a start for refinement, and
 blur helps it to see far."""
+UNSAID = (SupportWarning, "Rows of P may drop")
+"""`learn` speaks of its starts itself, and lists are short on purpose."""
 
 
 @dataclass(frozen=True)
@@ -166,12 +168,28 @@ def earlier_candidate(earlier: FittedPolicy, data: Dataset, fresh: Policy) -> Fo
     return FoundPolicy(method, found)
 
 
-def ascent_candidates(
+def prepared_ascents(
     data: Dataset,
     starts: Array,  # where the task starts, (B, d_s)
-    n_updates: int,  # of each ascent
     settings: Mapping[str, Any],  # of `NOPG`
     seed: int,
+) -> list[NOPG]:
+    """Bandwidths and rows of all ascents, and a fresh policy for each."""
+    if len(data) > N_ASCENT_ROWS:
+        rows = Seed(seed).numpy("climbed-rows").permutation(len(data))[:N_ASCENT_ROWS]
+        data = data.subset(np.sort(rows))
+    starts = starts[:: -(-len(starts) // N_ASCENT_STARTS)]
+    settings = {**settings, **SHORT_LISTS, "bandwidths": LeaveOneOut()}
+    ascents = [NOPG(**{**settings, "seed": seed + i}) for i in range(len(ASCENTS))]
+    with unsaid(*UNSAID):
+        for one in ascents:
+            one.prepare(data, starts) if one is ascents[0] else one.prepare_like(ascents[0])
+    return ascents
+
+
+def ascent_candidates(
+    ascents: Sequence[NOPG],
+    n_updates: int,  # of each
     advance: Callable[[str], None],  # told every update, with a text for the bar
 ) -> Iterator[FoundPolicy]:
     """Gradient ascent on the kernel estimate of the return, Eq. (10).
@@ -189,26 +207,15 @@ def ascent_candidates(
         if is_wanted and training.run(callback=show, progress=False).stopped == "interrupted":
             is_enough.set()
 
-    if len(data) > N_ASCENT_ROWS:
-        rows = Seed(seed).numpy("climbed-rows").permutation(len(data))[:N_ASCENT_ROWS]
-        data = data.subset(np.sort(rows))
-    settings = {**settings, **SHORT_LISTS, "bandwidths": LeaveOneOut()}
-    ascents = [NOPG(**{**settings, "seed": seed + i}) for i in range(len(ASCENTS))]
-    is_interrupted = False
-    with warnings.catch_warnings():
-        # `learn` speaks of its starts itself, and lists are short on purpose.
-        warnings.simplefilter("ignore", SupportWarning)
-        warnings.filterwarnings("ignore", "Rows of P may drop", NopgWarning)
-        found = [one.prepare(data, starts) for one in ascents[:1]]
-        found += [one.prepare_like(ascents[0]) for one in ascents[1:]]
-        trainings = [one.training(n_updates) for one in ascents]
-        try:
+    is_interrupted, trainings = False, [one.training(n_updates) for one in ascents]
+    try:
+        with unsaid(*UNSAID):
             list(as_they_come(ascend, trainings, is_enough))
-        except KeyboardInterrupt:
-            is_interrupted = True
-    for method, one, training in zip(ASCENTS, found, trainings, strict=True):
+    except KeyboardInterrupt:
+        is_interrupted = True
+    for method, one, training in zip(ASCENTS, ascents, trainings, strict=True):
         if training.history.updates:
-            yield FoundPolicy(method, one.policy)
+            yield FoundPolicy(method, one.fitted.policy)
         is_interrupted |= training.history.stopped == "interrupted"
     if is_interrupted:
         raise KeyboardInterrupt

@@ -47,11 +47,12 @@ from nopg.fitted.policy import LEARN, FittedPolicy
 from nopg.policies.arrays import Array
 from nopg.policies.families import Policy, parameters_digest
 from nopg.randomness import Seed
-from nopg.threads import ahead, beside, side_by_side
+from nopg.threads import ahead, beside, n_workers, side_by_side
 
 logger = logging.getLogger(__name__)
 
 MAX_UNCERTAINTY = 0.75  # mean predictive uncertainty above which models guess
+SPARE = 4  # cores from which on what may not be needed is made ahead
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}{postfix}"
 """Steps differ in length, so there is no guess at what is left: it was hours off."""
 
@@ -116,7 +117,12 @@ def learn(
         >>> action.shape
         (1,)
     """
-    compile_ahead("likelihood.c", "dynamics/rollout.c", "algorithms/search/distil.c")
+    compile_ahead(
+        "likelihood.c",
+        "dynamics/rollout.c",
+        "algorithms/search/distil.c",
+        "algorithms/search/values.c",
+    )
     compile_ahead("bellman/rows.c", "linalg/solve.c", "policies/perceptron.c", "bellman/update.c")
     compile_ahead("dynamics/ascent.c", "dynamics/farthest.c", "algorithms/search/backward.c")
     data = without_time_limit(as_dataset(data))
@@ -210,7 +216,7 @@ def learn(
                 f"their uncertainty there is {uncertainty:.2f} (1 is a guess); record "
                 "transitions near that path before trusting the policy."
             )
-        fitted = replace(fitted, policy=chosen, spec=spec, search=search, models=tuple(models))
+        fitted = replace(fitted, policy=chosen, spec=spec, search=search, models=models)
         fitted.__dict__["model"] = evaluator  # it has replayed the log already
         stored.remove()
         bar.close()  # the verdict comes below it
@@ -251,6 +257,12 @@ def _search(
     """Find candidates, and refine them unless there is nothing left to gain."""
     seed, gamma = settings["seed"], settings["gamma"]
 
+    def prepared() -> list[NOPG]:
+        return candidates.prepared_ascents(data, selection.starts, settings, seed)
+
+    if not sparse and not checkpoint.refinement and n_workers() >= SPARE:
+        prepared = ahead(prepared)
+
     def advance(text: str) -> None:
         bar.set_postfix_str(text, refresh=False)
         bar.update()
@@ -290,8 +302,7 @@ def _search(
                 show = "trajectories, J={:.4g}".format
                 keep(trajectory_candidate(*given, drawn, lambda value: advance(show(value))))
             elif is_planned:
-                rest = (selection.starts, n_updates, settings, seed, advance)
-                for one in candidates.ascent_candidates(data, *rest):
+                for one in candidates.ascent_candidates(prepared(), n_updates, advance):
                     selection.add(one)
                 drawn, model = Seed(seed).numpy("replanned"), selection.models[0]
                 for _ in range(candidates.N_ROUNDS):

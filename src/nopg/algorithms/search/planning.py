@@ -14,18 +14,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nopg.compiled import MOST_THREADS, compiled, packed
 from nopg.data.dataset import Dataset
 from nopg.discount import discount_horizon
 from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.rollouts import discounted_return, erring_steps, running_probability
 from nopg.dynamics.transition_model import PredictedStep, TransitionModel
 from nopg.policies.arrays import Actor, Array
+from nopg.threads import n_workers, threads_for
 
 N_ANCHORS = 1000  # states of the data that are planned for; a random part of more
 N_LEVELS = 9  # actions tried at each anchor, where there is one dimension of them
 MAX_ACTIONS = 32  # actions tried at each anchor, where there are several
 MAX_REPEAT = 10  # steps an action is repeated for at most
-MAX_SWEEPS = 2000
+MAX_SWEEPS, LEVEL = 2000, 1e-4  # and the change over the largest value at which they end
 N_GUSTS = 6  # noisy paths that an action is averaged over, where the system is noisy
 
 FAR, N_PLANNED = 0.5, 4
@@ -137,15 +139,9 @@ class ActionOutcomes:
             earned = earned.reshape(-1, self.n_gusts).mean(axis=1)
             ends = np.arange(0, len(ahead) + 1, self.n_gusts)
             mean = type(weights)((ahead / self.n_gusts, np.arange(len(ahead)), ends))
-            weights, ahead = mean @ weights, np.ones(1)
-        value = np.full(n, worst)
-        for _ in range(MAX_SWEEPS):
-            by_action = (earned + ahead * (weights @ value)).reshape(n, -1)
-            best = by_action.max(axis=1)
-            change = np.abs(best - value).max()
-            value = best
-            if change <= 1e-4 * np.abs(value).max():
-                break
+            weights, ahead = mean @ weights, np.ones(len(earned))
+        value, by_action = np.full(n, worst), np.empty((n, len(self.actions)))
+        iterated(weights, earned, ahead, value, by_action)
         advantages = value - by_action.min(axis=1)
         advantages /= max(advantages.mean(), 1e-300)
         best_actions = _best_actions(by_action, self.actions)
@@ -191,12 +187,37 @@ class Anchors:
         from scipy import sparse
 
         count = min(len(self.states), 2 * states.shape[1] + 2)
-        distances, nearest = self.tree.query(states / self.unit, k=range(1, count + 1))
+        distances, nearest = self.tree.query(
+            states / self.unit, range(1, count + 1), workers=n_workers()
+        )
         weights = np.exp(-0.5 * (distances / self.spacing) ** 2) + 1e-12
         weights /= weights.sum(axis=1, keepdims=True)
         rows = np.arange(0, weights.size + 1, count)
         shape = (len(states), len(self.states))
         return sparse.csr_matrix((weights.ravel(), nearest.ravel(), rows), shape)
+
+
+def iterated(weights: Any, earned: Array, ahead: Array, value: Array, by_action: Array) -> None:
+    """Iterate `value`, (n,), and with it `by_action`, (n, A), in place until it hardly changes.
+
+    An action at an anchor earns some, (n A,), and what lies `ahead`, (n A,), times what anchors are
+    worth by their sparse weights, (n A, n).
+    """
+    library = compiled("nopg.algorithms.search", "values.c", False)
+    if library is not None:
+        sparse = (weights.indptr.astype(np.int32), weights.indices.astype(np.int32), weights.data)
+        given = packed(
+            *by_action.shape, MAX_SWEEPS, LEVEL, *sparse, earned, ahead, value, by_action
+        )
+        if library.nopg_values(given, threads_for(MOST_THREADS)):
+            raise MemoryError
+        return
+    for _ in range(MAX_SWEEPS):
+        by_action[:] = (earned + ahead * (weights @ value)).reshape(by_action.shape)
+        best = by_action.max(axis=1)
+        change, value[:] = np.abs(best - value).max(), best
+        if change <= LEVEL * np.abs(value).max():
+            break
 
 
 def _best_actions(by_action: Array, actions: Array) -> Array:
