@@ -142,6 +142,6 @@ def test_the_second_model_is_asked_for_when_it_is_needed() -> None:
     assert len(models) == 2
     assert not asked
     assert tuple(models) == (whole, part)
-    copied = pickle.loads(pickle.dumps(models))  # noqa: S301
+    copied = pickle.loads(pickle.dumps(models))
     assert isinstance(copied, tuple)
     torch.testing.assert_close(copied[1].process.weights, part.process.weights)

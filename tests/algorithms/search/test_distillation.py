@@ -30,7 +30,9 @@ def test_actions_become_the_targets(kind: str, states: np.ndarray) -> None:
     wanted = np.stack([2.0 * np.sin(2 * states[:, 0]), states[:, 1]], axis=1)
     policy = build(kind, 2)
     before = policy.outputs(torch.tensor(states))[-1].detach()
-    left = distil(policy, DistillationTargets(states, wanted, np.ones(300), 1))
+    targets = DistillationTargets(states, wanted, np.ones(300), 1)
+    distil(policy, targets)
+    left = float(Lesson(policy, targets).error(slice(None)).detach())
     outputs = [output.detach().numpy() for output in policy.outputs(torch.tensor(states))]
     span = np.ptp(wanted, axis=0)
     error = (((outputs[0] - wanted) / span) ** 2).mean()
@@ -43,7 +45,9 @@ def test_actions_become_the_targets(kind: str, states: np.ndarray) -> None:
 def test_labels_become_likely(states: np.ndarray) -> None:
     labels = (states[:, 0] > 0).astype(int) + (states[:, 1] > 0.3)
     policy = build("discrete", 3)
-    left = distil(policy, DistillationTargets(states, np.eye(3)[labels], np.ones(300), 1))
+    targets = DistillationTargets(states, np.eye(3)[labels], np.ones(300), 1)
+    distil(policy, targets)
+    left = float(Lesson(policy, targets).error(slice(None)).detach())
     probabilities = policy.outputs(torch.tensor(states))[0].detach().numpy()
     likelihood = np.log(probabilities[np.arange(300), labels])
     assert left == pytest.approx(-likelihood.mean())
@@ -63,7 +67,7 @@ def test_only_states_with_an_advantage_count(states: np.ndarray) -> None:
 def test_without_advantages_nothing_is_learned(states: np.ndarray) -> None:
     policy = build("deterministic", 1)
     before = [p.clone() for p in policy.parameters()]
-    assert distil(policy, DistillationTargets(states, states[:, :1], np.zeros(300), 1)) == 0.0
+    distil(policy, DistillationTargets(states, states[:, :1], np.zeros(300), 1))
     for now, then in zip(policy.parameters(), before, strict=True):
         assert torch.equal(now, then)
 
@@ -123,4 +127,6 @@ def test_without_a_compiler_torch_teaches(
 ) -> None:
     monkeypatch.setattr(distillation, "compiled", lambda *given: None)
     policy, wanted = build("stochastic", 2), np.stack([states[:, 1], states[:, 0]], axis=1)
-    assert distil(policy, DistillationTargets(states, wanted, np.ones(300), 1), most) < 1e-3
+    targets = DistillationTargets(states, wanted, np.ones(300), 1)
+    distil(policy, targets, most)
+    assert Lesson(policy, targets).error(slice(None)) < 1e-3

@@ -25,15 +25,14 @@ LEARNING_RATE = 1e-2
 BATCH, EPOCHS, MAX_STEPS = 256, 400, 20_000  # of close distillation
 
 
-def distil(policy: Policy, targets: DistillationTargets, most: int = 0) -> float:
+def distil(policy: Policy, targets: DistillationTargets, most: int = 0) -> None:
     """Fit the typical actions of `policy`, a perceptron, to the targets, in place.
 
     States count by their advantage weights: where all actions are as good, any will do. Labels are
     fitted by their likelihood, other actions by their squared error in units of the targets' range.
 
     Plans are rough, and so is what is made of them at first. What was done by someone who knows how
-    is worth following closely, for `most` steps at most: a balance is lost by small errors. What
-    comes is the mean error that is left.
+    is worth following closely, for `most` steps at most: a balance is lost by small errors.
     """
     n, n_steps, rate, rows = len(targets.states), N_STEPS, LEARNING_RATE, None
     if most:
@@ -45,8 +44,6 @@ def distil(policy: Policy, targets: DistillationTargets, most: int = 0) -> float
     lesson = Lesson(policy, targets)
     if not lesson.learned_in_c(rates, rows):
         lesson.learn(rates, rows)
-    with torch.no_grad():
-        return float(lesson.error(slice(None)))
 
 
 class Lesson:

@@ -39,6 +39,7 @@ from nopg.dynamics.transition_model import ArrayTransitionModel, TransitionModel
 from nopg.fitted.history import TRAJECTORIES, CandidateMethod
 from nopg.policies.arrays import Array, actor_of
 from nopg.policies.families import Policy
+from nopg.threads import parallel_map
 
 Advance = Callable[[float], None]  # told the best return so far
 
@@ -51,9 +52,10 @@ there, and iterations at each."""
 N_WAYS = 4  # paths that are taught at most, if students earn less than was hoped
 N_ITERATIONS = 10  # iterations from everything there is, and as many from the best of it
 SEEN = 0.1  # weight gamma^T at which paths end
-N_BEST, N_SOLVING, SOLVED, RESTING = 200, 30, 1e-6, 0.05
-"""Logged states of the highest rewards from which one to rest at is looked for, steps of the
-solver, the least that counts, in deviations, and the most it may move there, in typical steps."""
+N_BEST, N_PARTS, N_SOLVING, SOLVED, RESTING = 200, 10, 30, 1e-6, 0.05
+"""Logged states of the highest rewards from which one to rest at is looked for, and their parts;
+steps of the solver, the least that counts, in deviations, and the most it may move there, in
+typical steps."""
 AUTHORITY = 0.8  # share of the actions' range that a path uses; the rest is left to its feedback
 PENALTIES, N_PENALISED, APART = np.geomspace(0.03, 10.0, 6), 15, 2.0
 """What a path pays for where it passes a break of the law, first and last, as shares of
@@ -184,7 +186,8 @@ def rest_controller(task: Task, data: Dataset, actions: Array, horizon: int) -> 
         missed = (step.next_states - x).numpy() / typical
         slopes = (by.next_states @ by.reached).numpy() - np.eye(d_s, every.shape[1])
         # The least change, in deviations: what need not change stays.
-        inverse = np.linalg.pinv(slopes / typical[:, None] * unit, rcond=1e-3)
+        parts = np.array_split(slopes / typical[:, None] * unit, N_PARTS)
+        inverse = np.concatenate(parallel_map(partial(np.linalg.pinv, rcond=1e-3), parts))
         change = np.clip(-np.einsum("bij,bj->bi", inverse, missed), -1.0, 1.0)
         before = points[moving]
         points[moving] = np.clip(before + change * unit, low, high)
@@ -264,7 +267,8 @@ def _taught(
     many, teachers = starts[paths], controllers.of_paths(paths)
 
     def drawn() -> list[ArrayTransitionModel]:
-        return [drawn_models(one, columns, n_each, generator) for one in task.models]
+        pairs = zip(task.models, generator.spawn(len(task.models)), strict=True)
+        return parallel_map(lambda pair: drawn_models(pair[0], columns, n_each, pair[1]), pairs)
 
     others = [*drawn(), *(one.arrays for one in task.models)]
     wanted = np.mean([task.follow(teachers, many, None, one).returns for one in others])
