@@ -39,8 +39,8 @@ N_ROUGH, N_LIKELY = 1_000, 96  # rows of the rough model, and of its likelihood
 EASY, ENDING = 0.2, 0.35
 """What is left of the later parts where tasks begin at their best: plans often cannot
 be bettered. And of rollouts where episodes end."""
-PER_ROW = 1_250  # additions of Python that rows are sorted and looked up in, each
-SHARED = 0.75  # what a further core adds to the speed of one: two do, more are idle mostly
+PER_ROW = 700  # additions of Python that rows are sorted and looked up in, each
+SHARED = 0.85  # what a further core adds to the speed of one: two do, more are idle mostly
 
 
 class LearningCost(NamedTuple):
