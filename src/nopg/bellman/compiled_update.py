@@ -59,9 +59,8 @@ class CompiledUpdate:
         problem, samples = estimator.problem, estimator.problem.samples
         queries, config = problem.queries, problem.config
         families: list[Any] = [estimator.at_next, estimator.at_initial]
-        library, by_row = (
-            compiled_for(queries, "nopg.bellman", name) for name in ("update.c", "rows.c")
-        )
+        library = compiled_for(queries, "nopg.bellman", "update.c")
+        by_row = compiled_rows.library_for(queries)
         made, rewards, cells = PerceptronPass.of(policy, queries), samples.rewards, problem.coarse
         is_plain = all(map(_is_plain, families)) and type(policy) is DeterministicPolicy
         if not library or not by_row or not cells or not made or not is_plain:
@@ -88,9 +87,8 @@ class CompiledUpdate:
             listed += [struct(count, d_a, *where, x[0], model.centred, slopes[part])]
             listed += [lost, slopes[part]]
             entries.append(where)
-        sparse = SparseRows(families[0].rows.pattern, entries[0][0])
         group, mask = config.next_state_samples, samples.continuation_mask
-        transition = AveragedRows(sparse, group, mask)
+        transition = AveragedRows(SparseRows(families[0].rows.pattern, entries[0][0]), group, mask)
         system = CompiledSystem(transition, config.gamma, solve_library(queries))
         eps0, core = torch.empty_like(rewards), torch.empty((len(cells.sizes),) * 2).to(PRECISION)
         outcomes, measured = torch.empty((2, 3)).double(), torch.empty(7).double()

@@ -123,6 +123,5 @@ def evaluate_at(problem: Problem, policy: Policy, states: Any, seeds: Seed) -> L
     queries = initial_state_tensor(states, problem.samples.states)
     with torch.no_grad():
         outputs = checked_outputs(policy, queries, problem.samples.action_width)
-        generator = seeds.torch("value-samples", queries.device)
         family = problem.responsibilities(policy, problem.rows_at(queries))
-        return family.evaluate(outputs, generator).operator
+        return family.evaluate(outputs, seeds.torch("value-samples", queries.device)).operator

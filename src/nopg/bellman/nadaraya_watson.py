@@ -117,5 +117,4 @@ def covariances(operator: LinearOperator, q: Tensor, x: Tensor) -> Tensor:
     q = q - q.mean()  # covariances do not change, cancellation does
     v = operator.matvec(q)
     E, columns = operator.matvec, x.mT.contiguous()
-    found = [torch.addcmul(E(q * one), v, E(one), value=-1.0) for one in columns]
-    return torch.stack(found, dim=1)
+    return torch.stack([torch.addcmul(E(q * one), v, E(one), value=-1.0) for one in columns], dim=1)

@@ -80,10 +80,8 @@ class PathGradient:
         arcs, (n, b, d) = self.paths.regression.arcs, x.shape
         states = arcs.states(torch.from_numpy(x.reshape(-1, d))).requires_grad_()
         outputs = policy.outputs(states)[0]
-        each = [
-            torch.autograd.grad(column.sum(), states, retain_graph=True)[0]
-            for column in outputs.unbind(dim=1)
-        ]
+        sums = [column.sum() for column in outputs.unbind(dim=1)]
+        each = [torch.autograd.grad(one, states, retain_graph=True)[0] for one in sums]
         turned = arcs.turned(states.detach()).numpy()  # d states / d places
         answers = np.stack([slope.numpy() for slope in each], axis=1) @ turned.transpose(0, 2, 1)
         by_place += answers.reshape(n, b, -1, d).transpose(0, 1, 3, 2) @ by_output

@@ -177,14 +177,13 @@ class Problem:
     def responsibilities(self, policy: Policy, rows: QueryRows) -> Responsibilities:
         """What turns this kind of policy into rows, at the queries of `rows`."""
         s = self.samples
-        is_label_policy = isinstance(policy, CategoricalPolicy)
-        if is_label_policy != bool(s.n_actions):
+        is_label = isinstance(policy, CategoricalPolicy)
+        if is_label != bool(s.n_actions):
             kinds = ("continuous", "discrete")
             raise ConfigError(
-                f"Policy and data must have the same kind of action, got a "
-                f"{kinds[is_label_policy]} policy and {kinds[bool(s.n_actions)]} "
-                'actions; integer actions are labels and need policy="discrete", '
-                "actions.astype(float) makes them continuous."
+                f"Policy and data must have the same kind of action, got a {kinds[is_label]} "
+                f"policy and {kinds[bool(s.n_actions)]} actions; integer actions are labels and "
+                'need policy="discrete", actions.astype(float) makes them continuous.'
             )
         model = self.row_model(rows)
         if s.n_actions:

@@ -40,10 +40,8 @@ class QueryRows:
         # Gathered once: a gather inside the update would cost more than its softmax.
         a = self.sample_actions
         listed = a if a.ndim == 1 else a.T.contiguous()  # (d_a, n)
-        return tuple(
-            listed.unsqueeze(-2) if b.columns is None else listed[..., b.columns.long()]
-            for b in self.blocks
-        )
+        columns = (block.columns for block in self.blocks)
+        return tuple(listed.unsqueeze(-2) if c is None else listed[..., c.long()] for c in columns)
 
     @cached_property
     def pattern(self) -> Pattern | None:

@@ -88,8 +88,7 @@ class StepRegression:
         # The mean of k samples has 1 / k of their variance, which is taken off.
         mean, weights = self._left_out(np.arange(len(self.places)))
         own = 1.0 + np.square(self._trust[:-2]) * np.square(weights).sum(1, keepdims=True)
-        rest: Array = (self._steps - mean)[:, :-2] / np.sqrt(own)
-        return rest
+        return np.asarray((self._steps - mean)[:, :-2] / np.sqrt(own))
 
     def near(self, states: Array, count: int) -> Array:
         """The samples next to states, (m, count), or all there are."""

@@ -65,17 +65,15 @@ def merge(*sources: Dataset | str | Path) -> Dataset:
     first = parts[0]
     for i, part in enumerate(parts[1:], start=2):
         _require_alike(first, part, i)
-    arrays: dict[str, Any] = {
-        name: np.concatenate([getattr(part, name) for part in parts]) for name in ARRAYS[:-1]
-    }
+    whole: dict[str, Any] = {n: np.concatenate([getattr(p, n) for p in parts]) for n in ARRAYS[:-1]}
     ids = [p.episodes for p in parts if p.episodes is not None]
     codes = [np.unique(own, return_inverse=True)[1].astype(np.int64) for own in ids]
     before = np.cumsum([0, *(own.max() + 1 for own in codes)])
     apart = [own + first for own, first in zip(codes, before, strict=False)]
-    arrays["episodes"] = np.concatenate(apart) if len(ids) == len(parts) else None
+    whole["episodes"] = np.concatenate(apart) if len(ids) == len(parts) else None
     note = f"Merged {len(parts)} data sets of {', '.join(str(len(p)) for p in parts)} rows."
     notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
-    return replace(first, **arrays, notes=(*notes, note))
+    return replace(first, **whole, notes=(*notes, note))
 
 
 def _require_alike(first: Dataset, other: Dataset, position: int) -> None:

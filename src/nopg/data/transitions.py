@@ -13,10 +13,8 @@ from nopg.data import validation
 from nopg.data.history import HistoryLayout
 from nopg.errors import DataError
 
-ARRAYS = (
-    *("observations", "actions", "rewards", "next_observations"),
-    *("terminations", "truncations", "episodes"),
-)  # in the order of the arguments
+ARRAYS: tuple[str, ...] = ("observations", "actions", "rewards", "next_observations")
+ARRAYS += ("terminations", "truncations", "episodes")  # in the order of the arguments
 SAME = 1e-6  # share of a spread by which s' and the next s may differ
 
 

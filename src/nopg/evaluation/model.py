@@ -37,7 +37,7 @@ from nopg.evaluation.replay import Replay, replay_held_out, replay_others
 from nopg.evaluation.rollouts import Region
 from nopg.policies.arrays import Actor, Array
 from nopg.randomness import Seed
-from nopg.threads import parallel_map, side_by_side
+from nopg.threads import ahead, parallel_map, side_by_side
 
 N_DRAWS = 8  # models drawn from the posterior of each of the two
 FEW_STARTS, FEW_PATHS = 4, 2  # of rollouts in drawn models, and paths of each in noise
@@ -85,10 +85,12 @@ class ModelEvaluator:
 
     def prepare(self) -> None:
         """Make what no policy changes, so that it is there when one is evaluated."""
+        replayed = ahead(lambda: self.replay)
         if self.models[0].noise is None:  # in noise it depends on paths what is asked for
-            names = ("_left_out", "_drawn", "_arrays")
+            names = ("_left_out", "_drawn", "_arrays", "_sharper")
             parallel_map(lambda name: [one.compiled for one in getattr(self, name)], names)
-        _ = self.replay, [one.compiled for one in (*self._gaps, *self._sharper)]
+        replayed()
+        _ = [one.compiled for one in self._gaps]
 
     def replay_of(self, episodes: Dataset) -> Replay:
         """The same on recordings of the user's, none of which were learned from."""

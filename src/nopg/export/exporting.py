@@ -148,8 +148,7 @@ def _program(
         here, there = run.found == 1, distance > guard.full_threshold
         lost = float((here & ~there).mean()), float((there & ~here).mean())
     n, seconds = len(states), run.seconds
-    made = replace(made, n_states=n, difference=difference, seconds=seconds, lost=lost)
-    return made, content
+    return replace(made, n_states=n, difference=difference, seconds=seconds, lost=lost), content
 
 
 def _fallback(policy: FittedPolicy, fallback: Any) -> list[float] | None:

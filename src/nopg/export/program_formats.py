@@ -13,10 +13,8 @@ from nopg.errors import ConfigError
 from nopg.export.guard import SupportPoints
 
 BLOCK = 16  # points of the guard that a C program compares at once
-_TABLES = (
-    *("mean", "std", "before", "centre", "half_width", "low", "high"),
-    *("scale", "points", "threshold", "fallback"),
-)  # of real numbers; some policies lack some
+_TABLES: tuple[str, ...] = ("mean", "std", "before", "centre", "half_width", "low", "high")
+_TABLES += ("scale", "points", "threshold", "fallback")  # real numbers; some policies lack some
 TEMPLATES = Path(__file__).parent / "templates"
 
 

@@ -97,8 +97,7 @@ def solve_pair(
     start = start or (torch.zeros_like(r), torch.zeros_like(r))
     chains: list[Chain] = [CHAIN, CHAIN]
     if correction is not None and system.compiled is not None:
-        given = ((r, eps0), start, config.rtol, config.budget, correction)
-        both = system.compiled.attempts(*given)
+        both = system.compiled.attempts((r, eps0), start, config.rtol, config.budget, correction)
         if all(one.is_converged for one in both):
             found = [Solution(x.value, x.residual, PRECONDITIONED, x.matvecs) for x in both]
             return found[0], found[1]

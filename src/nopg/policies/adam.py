@@ -58,8 +58,7 @@ class Adam:
         """For C, see `adam.h`."""
         learned = [(p.numel(), p.data_ptr()) for p in self.parameters]
         sizes = (np.array(one) for one in zip(*learned, strict=True))
-        moments = (self.change, self.means, self.squares)
-        return (len(learned), *sizes, *moments, *BETAS, self.eps)
+        return (len(learned), *sizes, self.change, self.means, self.squares, *BETAS, self.eps)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything the next step depends on, beside the parameters."""

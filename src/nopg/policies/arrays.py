@@ -41,8 +41,7 @@ class ArrayPolicies:
     """
 
     def __init__(self, policies: Sequence[Policy], *, is_decided: bool = False) -> None:
-        first = policies[0]
-        self.count = len(policies)
+        first, self.count = policies[0], len(policies)
         self.is_discrete = isinstance(first, CategoricalPolicy)
         self.is_decided = is_decided and self.is_discrete
         means, factors, weights, biases, squashes = zip(*map(_parts, policies), strict=True)
@@ -52,9 +51,7 @@ class ArrayPolicies:
         self._biases = [np.stack(each)[:, None] for each in zip(*biases, strict=True)]
         self._squash: tuple[Array, Array] | None = squashes[0]
         # Behind the means of a Gaussian policy there may be its deviations.
-        self._width: int | None = None
-        if isinstance(first, GaussianPolicy):
-            self._width = len(first.max_std)
+        self._width = len(first.max_std) if isinstance(first, GaussianPolicy) else None
 
     def act(self, states: Array) -> Array:
         """Actions of K B states, of which each policy has B in order, (K B, d_a)."""
@@ -131,8 +128,7 @@ class _ModuleActors:
     @torch.no_grad()
     def act(self, states: Array) -> Array:
         found = []
-        parts = np.split(states, len(self._policies))
-        for policy, part in zip(self._policies, parts, strict=True):
+        for policy, part in zip(self._policies, np.split(states, len(self._policies)), strict=True):
             like = next(policy.parameters(), torch.empty(0, dtype=torch.float64))
             inputs = torch.tensor(part).to(like)
             chosen = policy.act(inputs)

@@ -214,7 +214,6 @@ class PerceptronPass:
         return int(1 + self.given[0] * self.given[4] // FEW)
 
     def _run(self, pairs: tuple[Tensor | None, ...], found: list[Tensor]) -> None:
-        if self.library.nopg_perceptron(
-            packed(*self.fields(*pairs), *found), threads_for(self.worth)
-        ):
+        given = packed(*self.fields(*pairs), *found)
+        if self.library.nopg_perceptron(given, threads_for(self.worth)):
             raise MemoryError("There is no memory for what the policy says.")

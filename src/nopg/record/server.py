@@ -58,10 +58,7 @@ def _answers(port: int) -> Callable[[ServerConnection, Request], Response | None
         "Cache-Control": "no-store",
     }
     folder = files("nopg.record").joinpath("assets")
-    texts = {
-        path: (folder.joinpath(name).read_text(encoding="utf-8"), kind)
-        for path, (name, kind) in _ASSETS.items()
-    }
+    texts = {path: (folder.joinpath(n).read_text("utf-8"), k) for path, (n, k) in _ASSETS.items()}
 
     def answer(connection: ServerConnection, request: Request) -> Response | None:
         host, origin = (request.headers.get_all(name) for name in ("Host", "Origin"))

@@ -138,6 +138,5 @@ def _require_fit(policy: FittedPolicy, env: gymnasium.Env[Any, Any]) -> None:
         )
     own, wanted = policy.action_space, env.action_space
     n = getattr(own, "n", None)
-    fits = wanted.shape == own.shape if n is None else getattr(wanted, "n", 0) >= n
-    if not fits:
+    if not (wanted.shape == own.shape if n is None else getattr(wanted, "n", 0) >= n):
         raise ConfigError(f"The environment must take {own}, it takes {wanted}; choose another.")

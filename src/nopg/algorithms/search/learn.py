@@ -18,6 +18,7 @@ import logging
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,10 @@ def learn(
         try:
             generator = Seed(seed).numpy("transition-model")
             before = None if start is None or not start.models else start.models[0]
+            starts = trial_states(data, places)
+            made = partial(candidates.prepared_ascents, data, starts, common, seed)
+            is_spare = not sparse and stored.refinement is None and n_workers() >= SPARE
+            prepared = ahead(made) if is_spare else made
             wide = build_policy(replace(config, hidden=HIDDEN), data, space)
             cloned = ahead(lambda: Floor.of(data, *wide, gamma) if risk == "mean" else None)
             models = fit_ensemble(data, generator, known_reward, before)
@@ -198,11 +203,11 @@ def learn(
         except KeyboardInterrupt:
             logger.warning("Interrupted before there was a policy; the log is cloned.")
             return replace(fitted, policy=candidates.cloned_candidate(data, fresh).policy)
-        selection = Selection(models, trial_states(data, places), gamma, worst_share)
-        given = (selection, data, fresh, floor, start, sparse, n_updates, n_refining)
+        selection = Selection(models, starts, gamma, worst_share)
+        given = (selection, data, fresh, floor, start, sparse, prepared, n_updates, n_refining)
         evaluator = ModelEvaluator(data, gamma, Seed(seed), models)
         with beside(evaluator.prepare):
-            _search(*given, common, bar, stored)
+            _search(*given, seed, bar, stored)
         search = selection.choose()
         if floor is not None:
             search = selection.not_below(floor, evaluator, places)
@@ -248,20 +253,15 @@ def _search(
     floor: Floor | None,
     start: FittedPolicy | None,
     sparse: bool,
+    prepared: Callable[[], list[NOPG]],  # ascents
     n_updates: int,
     n_refining: int,
-    settings: dict[str, Any],
+    seed: int,
     bar: "tqdm[Any]",
     checkpoint: SearchCheckpoint,
 ) -> None:
     """Find candidates, and refine them unless there is nothing left to gain."""
-    seed, gamma = settings["seed"], settings["gamma"]
-
-    def prepared() -> list[NOPG]:
-        return candidates.prepared_ascents(data, selection.starts, settings, seed)
-
-    if not sparse and not checkpoint.refinement and n_workers() >= SPARE:
-        prepared = ahead(prepared)
+    gamma = selection.gamma
 
     def advance(text: str) -> None:
         bar.set_postfix_str(text, refresh=False)

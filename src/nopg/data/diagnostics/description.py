@@ -71,12 +71,13 @@ class Description:
             rows += f" in {self.n_episodes:,} episodes of {low} to {high} steps (median {middle})"
         if self.sample_time is not None:
             rows += f", one every {self.sample_time:.4g} of the clock"
-        discrete = f"{self.n_actions} discrete actions"
+        kind = (
+            "continuous action" if self.n_actions is None else f"{self.n_actions} discrete actions"
+        )
         few, typical, many = self.neighbours
         return [
             rows,
-            f"{self.n_terminations:,} terminated, {self.n_truncations:,} truncated; "
-            f"{'continuous action' if self.n_actions is None else discrete}",
+            f"{self.n_terminations:,} terminated, {self.n_truncations:,} truncated; {kind}",
             f"A typical row has {typical:.3g} neighbours "
             f"(10 % of rows fewer than {few:.3g}, 10 % more than {many:.3g})",
         ]

@@ -111,20 +111,16 @@ def _look_back(left: Residuals, sequences: Sequences, longest: int, name: str) -
 
 
 def _delays(
-    left: Residuals,
-    sequences: Sequences,
-    longest: int,
-    present: tuple[FloatArray, FloatArray],
-    without: FloatArray,
+    left: Residuals, log: Sequences, most: int, present: tuple[FloatArray, ...], without: FloatArray
 ) -> tuple[list[int], float]:
     """The lag of each action that acts late, and what these explain together."""
-    lags = range(1, longest + 1)
+    lags = range(1, most + 1)
     chosen: list[int] = []
     columns: list[FloatArray] = []
     of_actions = 0.0
     # One action after the other, so that two can have delays of their own.
-    for action in range(sequences.actions.shape[1]):
-        trials = [sequences.actions[left.rows - lag, action, None] for lag in lags]
+    for action in range(log.actions.shape[1]):
+        trials = [log.actions[left.rows - lag, action, None] for lag in lags]
         errors = [left.left(*present, *columns, one).mean() for one in trials]
         if (share := float(1.0 - min(errors) / without.mean())) > of_actions + 0.5 * _LEAST_SHARE:
             of_actions = share

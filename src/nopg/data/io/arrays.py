@@ -12,7 +12,7 @@ from nopg.data.files import parse_json, reading
 from nopg.data.io.metadata import from_described
 from nopg.data.io.options import ReadOptions
 from nopg.data.transitions import ARRAYS
-from nopg.data.validation import IntArray, as_matrix, counted, preview
+from nopg.data.validation import IntArray, as_matrix, counted, one_per_row, preview
 from nopg.errors import DataError
 
 ALIASES = {"terminals": "terminations", "timeouts": "truncations"}  # of D4RL
@@ -51,12 +51,10 @@ def dataset_arguments(
     """The arguments of `Dataset`: rows with their successors, names and notes."""
     parts: dict[str, Any] = {name: arrays.get(name) for name in ARRAYS}
     validation.require_same_length(parts)
-    states = parts["observations"] = as_matrix(
-        "observations", parts["observations"], is_finite=False
-    )
+    parts["observations"] = as_matrix("observations", parts["observations"], is_finite=False)
     parts["episodes"] = validation.as_episodes(parts["episodes"])
     for flags in ("terminations", "truncations"):
-        parts[flags] = validation.as_flags(flags, parts[flags], len(states))
+        parts[flags] = validation.as_flags(flags, parts[flags], len(parts["observations"]))
     rows, notes = _successors(parts, options)
     said = _drop_missing(parts, rows, options)
     if options.is_discrete is not None:
@@ -64,8 +62,7 @@ def dataset_arguments(
     if callable(options.reward):
         said += ("The rewards are a function of (s, a, s').",)
         values = options.reward(*(parts[name] for name in (*ARRAYS[:2], "next_observations")))
-        n = len(parts["observations"])
-        parts["rewards"] = validation.one_per_row("A reward function", values, n)
+        parts["rewards"] = one_per_row("A reward function", values, len(parts["observations"]))
     spaces = {name: getattr(options, name) for name in ("observation_space", "action_space")}
     stated = {**(metadata or {}), **{n: s for n, s in spaces.items() if s is not None}}
     return parts | stated | {"notes": (*stated.get("notes", ()), *notes, *said)}

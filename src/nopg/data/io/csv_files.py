@@ -31,7 +31,6 @@ class CsvFile(TableSource):
             commas = sum(1 for cell in seen if _COMMA.fullmatch(cell.strip()))
         found = "," if commas and self._delimiter != "," else "."
         self._has_commas = (options.decimal or found) == ","
-        cells = self._pointed(first)
         if self._has_commas:
             self.notes = ("Decimal commas were read.",)
         if header is None:
@@ -41,11 +40,8 @@ class CsvFile(TableSource):
             raise DataError(
                 f"The first line of `{path}` must name the columns, it holds numbers; add names."
             )
-        self.numeric = frozenset(
-            name
-            for name, cell in itertools.zip_longest(self.names, cells, fillvalue="")
-            if _is_number(cell) or not cell.strip()
-        )
+        cells = itertools.zip_longest(self.names, self._pointed(first), fillvalue="")
+        self.numeric = frozenset(n for n, cell in cells if _is_number(cell) or not cell.strip())
 
     def chunks(self, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """The cells of the columns `names`, some rows at a time."""

@@ -39,8 +39,7 @@ class LeRobotFolder(TableSource):
         self._folder, self._options = folder, options
         self._files = sorted(folder.glob("data/**/*.parquet"))
         with _reading(folder), open_plain(folder / INFO, _LARGEST_INFO) as stream:
-            features = parse_json(stream.read())["features"]
-            columns_of = {n: _names(n, f) for n, f in features.items()}
+            columns_of = {n: _names(n, f) for n, f in parse_json(stream.read())["features"].items()}
         self.columns_of = {n: names for n, names in columns_of.items() if names}
         self.names = tuple(c for names in self.columns_of.values() for c in names)
         self.numeric = frozenset(self.names)
@@ -83,7 +82,7 @@ def _names(feature: str, about: Mapping[str, Any]) -> list[str]:
     stored = about.get("names")
     if isinstance(stored, dict):
         stored = [name for group in stored.values() for name in group]
-    if width == 1 and not (isinstance(stored, list) and feature in ("action",)):
+    if width == 1 and not (isinstance(stored, list) and feature == "action"):
         return [feature]
     if not isinstance(stored, list) or len(stored) != width:
         stored = list(range(width))

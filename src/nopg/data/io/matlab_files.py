@@ -28,6 +28,7 @@ _STRUCTURE, _COMPLEX = 2, 0x800
 _CLASSES = {6: "f8", 7: "f4", 8: "i1", 9: "u1", 10: "i2", 11: "u2", 12: "i4", 13: "u4",
             14: "i8", 15: "u8"}  # fmt: skip
 """Classes of matrices, and the flag of one with imaginary parts."""
+Matrices = Iterator[tuple[str, NDArray[Any] | None]]  # with their names; None: not of numbers
 
 
 def matlab_table(path: Path, options: ReadOptions) -> MemoryTable:
@@ -56,10 +57,7 @@ def _columns(name: str, matrix: NDArray[Any] | None) -> Iterator[tuple[str, Any]
             yield name if upright.shape[1] == 1 else f"{name}_{i}", column
 
 
-def _variables(
-    content: memoryview, path: Path, options: ReadOptions
-) -> Iterator[tuple[str, NDArray[Any] | None]]:
-    """Name and numbers of each variable in a file."""
+def _variables(content: memoryview, path: Path, options: ReadOptions) -> Matrices:
     order = {b"\x00\x01IM": "<", b"\x01\x00MI": ">"}.get(bytes(content[_HEADER - 4 : _HEADER]))
     if order is None:
         raise ValueError("it does not begin as such files do")
@@ -92,9 +90,7 @@ def _elements(content: memoryview, order: str) -> Iterator[tuple[int, memoryview
         at = after
 
 
-def _matrices(
-    body: memoryview, order: str, inside: str = "", field: str | None = None
-) -> Iterator[tuple[str, NDArray[Any] | None]]:
+def _matrices(body: memoryview, order: str, inside: str = "", field: str | None = None) -> Matrices:
     """Name and numbers of a matrix; a structure has many, other things have none."""
     parts = _elements(body, order)
     (_, flags), (_, sizes), (_, name) = islice(parts, 3)

@@ -98,10 +98,8 @@ def from_d3rlpy(dataset: Any) -> Dataset:
     if not (episodes := list(getattr(dataset, "episodes", ()))):
         raise DataError(f"A d3rlpy dataset with episodes is needed, got {type(dataset).__name__}.")
     lengths = [len(episode.rewards) for episode in episodes]
-    arrays = {
-        name: np.concatenate([getattr(episode, name) for episode in episodes])
-        for name in ("observations", "actions", "rewards")
-    }
+    names = ("observations", "actions", "rewards")
+    arrays = {n: np.concatenate([getattr(one, n) for one in episodes]) for n in names}
     arrays["episodes"] = np.repeat(np.arange(len(episodes)), lengths)
     arrays["terminations"] = np.zeros(sum(lengths), dtype=bool)
     arrays["terminations"][np.cumsum(lengths) - 1] = [episode.terminated for episode in episodes]

@@ -54,11 +54,10 @@ class ReadOptions:
 
     def parts(self) -> dict[str, tuple[str, ...]]:
         """The columns that the caller named, by the part they play."""
-        given = {part: getattr(self, part) for part in (*_MANY, *_ONE)}
         return {
             part: (names,) if isinstance(names, str) else names
-            for part, names in given.items()
-            if names and not callable(names)
+            for part in (*_MANY, *_ONE)
+            if (names := getattr(self, part)) and not callable(names)
         }
 
     def columns(self) -> list[str]:

@@ -35,8 +35,7 @@ class ParquetFile(TableSource):
         """The cells of the columns `names`, a batch of rows at a time."""
         with self._open([name for name in names if name not in self.numeric]) as file:
             with open_plain(self._path, follow=True) as stream:
-                n_bytes = unpacked_bytes(stream, names)
-            self._options.require_size(n_bytes, self._path)
+                self._options.require_size(unpacked_bytes(stream, names), self._path)
             for batch in file.iter_batches(65_536, columns=list(names)):
                 yield {name: _cells(batch.column(name)) for name in names}
 

@@ -45,8 +45,7 @@ class MemoryTable(TableSource):
 
     def __init__(self, table: Any, notes: tuple[str, ...] = ()) -> None:
         self.notes = notes
-        names = getattr(table, "columns", table)
-        self._columns = {str(name): np.asarray(table[name]) for name in names}
+        self._columns = {str(n): np.asarray(table[n]) for n in getattr(table, "columns", table)}
         self.names = tuple(self._columns)
         self.numeric = frozenset(n for n, c in self._columns.items() if c.dtype.kind in "iuf")
         lengths = {name: column.shape for name, column in self._columns.items()}
@@ -84,8 +83,7 @@ def table_arguments(source: TableSource, options: ReadOptions) -> dict[str, Any]
                 "was taken as a discrete label; pass is_discrete=False if it is not.",
             )
     called = {"observation_names": settled.observations, "action_names": settled.actions}
-    metadata = {"sample_time": sample_time, "notes": notes, **called}
-    return dataset_arguments(arrays, settled, metadata)
+    return dataset_arguments(arrays, settled, called | {"sample_time": sample_time, "notes": notes})
 
 
 def _in_time(arrays: Arrays, options: ReadOptions) -> tuple[Arrays, float | None, tuple[str, ...]]:
@@ -141,8 +139,7 @@ def settle_columns(
             f"The table must have states, actions and rewards, its columns are {_shown(names)}; "
             f"say which are which with {' and '.join(asked)}."
         )
-    parts = settled.parts()
-    listed = [f"{part} = {', '.join(parts[part])}" for part in found]
+    listed = [f"{p} = {', '.join(c)}" for p, c in settled.parts().items() if p in found]
     unused = [name for name in names if name not in set(settled.columns())]
     notes = [f"Found by name: {'; '.join(sorted(listed))}."] if listed else []
     notes += [f"Columns left out: {_shown(unused)}."] if unused else []
