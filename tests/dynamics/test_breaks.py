@@ -3,10 +3,12 @@
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
 
 from nopg.data.dataset import Dataset
+from nopg.dynamics import breaks
 from nopg.dynamics.ensemble import fit_ensemble
 from tests.dynamics import reference
 
@@ -50,7 +52,12 @@ def error(model: Any) -> float:
     return float(np.sqrt(np.mean((found - stepped(s, a))[:, 1] ** 2)) / 0.05)
 
 
-def test_a_limiter_does_not_spoil_what_is_known_of_the_rest() -> None:
+@pytest.mark.parametrize("most", [breaks.MAX_ROWS, 500])
+def test_a_limiter_does_not_spoil_what_is_known_of_the_rest(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where only some of the rows are looked at."""
+    monkeypatch.setattr(breaks, "MAX_ROWS", most)
     data = log_of(LIMIT, -2.0)
     beyond = np.abs(data.next_observations[:, 0]) > LIMIT
     assert 0.01 < beyond.mean() < 0.1

@@ -430,3 +430,16 @@ def test_rewards_may_be_of_any_scale(few: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(same, actions)
     # From one on Adam's constant is the paper's, and weighs less the more rewards do.
     assert huge == pytest.approx(ours, rel=1e-5)
+
+
+def test_ascents_begin_from_some_of_many_starts() -> None:
+    data = pendulum_data(5)
+    starts = np.repeat(np.array([[-1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]), 500, axis=0)
+    settings = {"gamma": 0.9, "policy": "deterministic"}
+    first, second = candidates_module.prepared_ascents(data, starts, settings, 0)
+    used = first.fitted.initial_states
+    assert used is not None
+    assert len(used) == candidates_module.N_ASCENT_STARTS
+    assert (used[:, 0] > 0.0).mean() == 0.5
+    assert second.fitted.bandwidths == first.fitted.bandwidths
+    assert second.fitted.policy is not first.fitted.policy
