@@ -75,8 +75,7 @@ def _states(
     """Every row with its past, in the order of the table, (n, width)."""
     place = np.arange(len(order))
     seen, taken = table.observations[order], table.actions[order]
-    if layout.is_discrete:
-        taken = np.eye(len(layout.before))[taken]
+    taken = np.eye(len(layout.before))[taken] if layout.is_discrete else taken
     columns: list[NDArray[Any]] = [seen]
     for lag in range(1, layout.observations + 1):
         later, earlier = (place - np.minimum(step, age) for step in (lag - 1, lag))
@@ -91,8 +90,7 @@ def _before(
     table: TransitionTable, layout: HistoryLayout, order: IntArray, age: IntArray
 ) -> tuple[float, ...]:
     """The constant action that best explains how episodes begin, (d_a,)."""
-    # A linear model of the rows whose past is known says what each past action does; what it leaves
-    # of the first rows is explained by least squares.
+    # By least squares, of what a linear model of rows with a known past leaves of the first ones.
     d_a, k = len(layout.before), layout.actions
     states = _states(table, replace(layout, before=(0.0,) * d_a), order, age)[order]
     inputs = np.column_stack([states, table.actions[order], np.ones(len(states))])

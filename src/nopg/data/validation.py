@@ -20,8 +20,7 @@ RewardFunction = Callable[[FloatArray, Any, FloatArray], Any]
 def as_matrix(name: str, values: Any, *, is_finite: bool = True) -> FloatArray:
     """A float64 matrix (n, d); a vector becomes one column, texts are refused."""
     array = _numeric(name, values)
-    if array.ndim == 1:
-        array = array[:, None]
+    array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2 or array.shape[1] == 0:
         raise DataError(f"`{name}` must be a matrix (n, d), got shape {array.shape}; reshape it.")
     if is_finite:
@@ -88,11 +87,9 @@ def as_episodes(values: Any) -> IntArray | None:
     if values is None:
         return None
     array = _vector("episodes", _rectangular(values), "integer id")
-    is_whole = array.dtype.kind in "iub" or (
-        array.dtype.kind == "f"
-        # Beyond 2^53 a float no longer counts; infinity and NaN fail this too.
-        and bool(np.all((array == np.round(array)) & (np.abs(array) < 2**53)))
-    )
+    is_whole = array.dtype.kind in "iub"
+    if array.dtype.kind == "f":  # beyond 2^53 a float no longer counts; infinity, NaN fail this too
+        is_whole = bool(np.all((array == np.round(array)) & (np.abs(array) < 2**53)))
     if not is_whole:
         raise DataError(f"`episodes` must be integer ids, one per transition, got {array.dtype}.")
     return array.astype(np.int64)

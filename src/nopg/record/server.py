@@ -83,7 +83,6 @@ def _answers(port: int) -> Callable[[ServerConnection, Request], Response | None
 
 
 def _talk(websocket: ServerConnection, link: Link, welcome: dict[str, Any]) -> None:
-    """One page, from its ticket to its end."""
     from websockets.exceptions import ConnectionClosed
 
     with suppress(ConnectionClosed):

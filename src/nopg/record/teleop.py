@@ -100,7 +100,6 @@ Teleop = ContinuousTeleop | DiscreteTeleop
 def ramped(level: float, target: float, seconds: float, *, rise: float, fall: float) -> float:
     """Where `level` is after `seconds` of moving towards `target`."""
     # Without a limit keys would be bang-bang. Turning back first falls to rest, and then rises.
-    # Levels are in [-1, 1]; `rise` and `fall` are seconds from rest to an end and back.
     stop = target if level * target > 0 else 0.0
     if abs(level) > abs(stop):
         if (fall_time := (abs(level) - abs(stop)) * fall) > seconds:

@@ -1,7 +1,4 @@
-"""Everything the page is made from, asked of the policy once.
-
-Kernels predict a distribution over logged next states at every step: clouds that no line joins.
-"""
+"""Everything the page is made from, asked of the policy once."""
 
 import warnings
 from dataclasses import dataclass
@@ -32,7 +29,7 @@ class PredictedPaths:
 
     states: FloatArray  # drawn states, (k, T + 1, d_s)
     running: FloatArray  # probability that the task goes on after each step, (T + 1,)
-    is_path: bool  # whether a row of `states` is one path, or a draw at every step
+    is_path: bool  # whether a row of `states` is one path; by kernels it is a draw at every step
 
     @property
     def horizon(self) -> int:

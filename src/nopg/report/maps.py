@@ -1,7 +1,4 @@
-"""Value, visits and policy over planes through the mean of the predicted visits.
-
-Axes of a plane are columns of the state, and angles of two of them.
-"""
+"""Value, visits and policy over planes through the mean of the predicted visits."""
 
 import math
 import re
@@ -25,9 +22,7 @@ PART = 2_000_000  # kernel entries at once
 MODEL_WORK = 25_000_000  # kernel entries of learned models: a second or two
 FINEST, COARSEST, LINE = 72, 21, 301  # points per side of a plane, and of a line
 FINEST_VALUE, COARSEST_VALUE = 15, 5  # the same for values by models
-MOST, MOST_BY_MODELS = 10, 4
-"""Coordinates offered; of more, those that vary most in units of their bandwidth.
-Learned models take longer for every plane of values, so that fewer are offered."""
+MOST, MOST_BY_MODELS = 10, 4  # coordinates offered, those that vary most; models take longer
 
 
 @dataclass(frozen=True)

@@ -71,10 +71,8 @@ class Description:
             rows += f" in {self.n_episodes:,} episodes of {low} to {high} steps (median {middle})"
         if self.sample_time is not None:
             rows += f", one every {self.sample_time:.4g} of the clock"
-        kind = (
-            "continuous action" if self.n_actions is None else f"{self.n_actions} discrete actions"
-        )
-        few, typical, many = self.neighbours
+        n, (few, typical, many) = self.n_actions, self.neighbours
+        kind = "continuous action" if n is None else f"{n} discrete actions"
         return [
             rows,
             f"{self.n_terminations:,} terminated, {self.n_truncations:,} truncated; {kind}",
@@ -95,7 +93,6 @@ class Description:
 
 
 def _wrapped(lead: str, sentence: str) -> list[str]:
-    """Lines of at most 88 characters, the later ones indented under the first."""
     return textwrap.wrap(sentence, 88, initial_indent=lead, subsequent_indent=" " * len(lead))
 
 

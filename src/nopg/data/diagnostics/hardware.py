@@ -93,14 +93,12 @@ def _dead_bands(
             yield diagnostic("dead_band", name=name, state=state, low=-band, high=band)
 
 
-def _bend(
-    beside: FloatArray, action: FloatArray, band: float, moved: FloatArray
-) -> tuple[float, float]:
+def _bend(rest: FloatArray, size: FloatArray, band: float, step: FloatArray) -> tuple[float, float]:
     """What a dead band leaves of what a line leaves, and its slope over the outer."""
-    inside = np.clip(action, -band, band)
-    line, _ = _fitted(np.column_stack([beside, action]), moved)
-    bent, _ = _fitted(np.column_stack([beside, action - inside]), moved)
-    _, weights = _fitted(np.column_stack([beside, inside, action - inside]), moved)
+    inside = np.clip(size, -band, band)
+    line, _ = _fitted(np.column_stack([rest, size]), step)
+    bent, _ = _fitted(np.column_stack([rest, size - inside]), step)
+    _, weights = _fitted(np.column_stack([rest, inside, size - inside]), step)
     if line == 0 or weights[-1] == 0:
         return 1.0, 1.0
     return bent / line, abs(float(weights[-2] / weights[-1]))

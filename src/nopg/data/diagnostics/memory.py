@@ -1,8 +1,7 @@
 """Does the past explain what state and action do not: a delay, a hidden state?
 
-What a Gaussian process of the present must call noise is regressed on the past, on rows held out:
-on one past action at a time for a delay, on all of the last k steps for a hidden state. If the
-state tells all, no past can explain noise.
+If the state tells all, no past explains what a Gaussian process of the present calls noise. On rows
+held out it is regressed on one past action at a time (a delay), and on all of the last k steps.
 """
 
 from collections.abc import Iterator

@@ -55,12 +55,10 @@ _SPACES = ("observation_space", "action_space")
 
 def described(table: TransitionTable) -> dict[str, Any]:
     """Names, spaces and notes by text and numbers alone."""
-    return (
-        {"sample_time": table.sample_time}
-        | {"history": None if table.history is None else asdict(table.history)}
-        | {name: list(getattr(table, name)) for name in _TEXTS}
-        | {name: space_to_json(getattr(table, name)) for name in _SPACES}
-    )
+    history = None if table.history is None else asdict(table.history)
+    texts = {name: list(getattr(table, name)) for name in _TEXTS}
+    spaces = {name: space_to_json(getattr(table, name)) for name in _SPACES}
+    return {"sample_time": table.sample_time, "history": history, **texts, **spaces}
 
 
 def from_described(stored: Mapping[str, Any]) -> dict[str, Any]:

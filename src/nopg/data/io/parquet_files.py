@@ -1,7 +1,6 @@
 """Parquet files, through pyarrow.
 
-A page of thirty bytes may stand for a billion equal values, and pyarrow unpacks it. So headers of
-columns and of pages, which need not agree, are read here first.
+Thirty bytes may stand for a billion equal values: headers of columns and pages are read first.
 """
 
 import os

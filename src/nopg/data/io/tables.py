@@ -14,11 +14,8 @@ from nopg.data.io.options import ReadOptions
 from nopg.data.validation import preview
 from nopg.errors import DataError, did_you_mean
 
-_KINDS: dict[str, Kind] = {
-    **dict.fromkeys(("observations", "actions", "next_observations"), "number"),
-    **{"reward": "number", "termination": "flag", "truncation": "flag"},
-    **{"episode": "label", "time": "time"},
-}
+_KINDS: dict[str, Kind] = {"termination": "flag", "truncation": "flag"}
+_KINDS |= {"episode": "label", "time": "time"}  # of parts whose columns are not numbers
 USUAL = {
     "reward": ("reward", "rewards", "r"),
     "episode": ("episode", "episode_id", "ep", "run", "trial"),
@@ -61,7 +58,7 @@ def table_arguments(source: TableSource, options: ReadOptions) -> dict[str, Any]
     """Read the columns that play a part; the arguments of `Dataset`."""
     settled, notes = settle_columns(source.names, source.numeric, options)
     columns_of = settled.parts()
-    kinds = {name: _KINDS[part] for part, names in columns_of.items() for name in names}
+    kinds = {n: _KINDS.get(part, "number") for part, names in columns_of.items() for n in names}
     table = {name: TableColumn(name, kind) for name, kind in kinds.items()}
     for chunk in source.chunks(list(kinds)):
         for name, column in table.items():
