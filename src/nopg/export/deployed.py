@@ -20,10 +20,7 @@ from nopg.policies.families import CategoricalPolicy, GaussianPolicy, Policy
 
 
 class Deployed(nn.Module):
-    """Everything between an observation and a motor in one graph, clipping included.
-
-    The past of a policy with memory goes in and comes out.
-    """
+    """Everything between an observation and a motor in one graph, clipping included."""
 
     limits: Tensor | None  # of actions, (2, d_a), None for discrete ones
     before: Tensor | None  # columns of the past, see `HistoryLayout`; None without memory

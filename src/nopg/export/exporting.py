@@ -30,8 +30,7 @@ class Exported:
     """A file that was checked and written."""
 
     path: Path
-    # States at which it was compared with the library; 0 for a program without compiler or Node.js.
-    n_states: int
+    n_states: int  # at which it was compared with the library; 0 without compiler or Node.js
     difference: float  # largest difference of an action there
     contract: Path  # the JSON beside it: columns, limits, sample time, data, verdict
     reader: Path | None = None  # the program beside it, for the numpy format
@@ -105,12 +104,11 @@ def _graph(policy: FittedPolicy, path: Path, kind: str) -> tuple[Exported, bytes
             f"`{reader}` must be free for the reader, another file has its name; move it."
         )
     graph, states = deployed(policy), verify.trial_states(policy)
-    run: verify.Runner
     if kind == "numpy":
         stream = io.BytesIO()
         np.savez(stream, **policy_arrays(graph))
         content = stream.getvalue()
-        run = numpy_reader.NumpyPolicy(io.BytesIO(content))
+        run: verify.Runner = numpy_reader.NumpyPolicy(io.BytesIO(content))
         if policy.memory is not None:
             run = numpy_reader.NumpyMemoryPolicy(io.BytesIO(content)).step
     else:

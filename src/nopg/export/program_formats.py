@@ -15,7 +15,6 @@ from nopg.export.guard import SupportPoints
 BLOCK = 16  # points of the guard that a C program compares at once
 _TABLES: tuple[str, ...] = ("mean", "std", "before", "centre", "half_width", "low", "high")
 _TABLES += ("scale", "points", "threshold", "fallback")  # real numbers; some policies lack some
-TEMPLATES = Path(__file__).parent / "templates"
 
 
 @dataclass(frozen=True)
@@ -133,7 +132,7 @@ def program_name(stem: str) -> str:
 
 def fill_template(template: str, program: Program, numbers: str = "", **words: str) -> str:
     """A program, or `check.c` and `check.js`, which run one, from its template."""
-    text = (TEMPLATES / template).read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "templates" / template).read_text(encoding="utf-8")
     # Nothing that names of columns hold may end the comment they stand in.
     about = [f" * {line}".replace("*/", "* /") for line in program.about[1:]]
     title = program.about[0].replace("*/", "* /")

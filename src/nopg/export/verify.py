@@ -146,8 +146,7 @@ class ProgramRunner:
             told = self._run(Path(folder), rows)
         self.found = told[:, 0].astype(np.int64)
         actions = told[:, 1 : told.shape[1] - n_past]
-        if self.program.is_discrete:
-            actions = actions[:, 0]
+        actions = actions[:, 0] if self.program.is_discrete else actions
         return (actions, told[:, told.shape[1] - n_past :]) if n_past else actions
 
     def _run(self, folder: Path, rows: FloatArray) -> FloatArray:

@@ -18,9 +18,7 @@ from nopg.errors import ConfigError, DataError, warn
 from nopg.kernels.cross_validation import Factor, FloatArray, cross_validated
 from nopg.threads import parallel_map, threads_for
 
-LABEL_SMOOTHING = 1e-3
-"""Smoothing of the label kernel: a sample of the same action outweighs one of
-another action up to sqrt(2 log 1000) = 3.7 bandwidths farther away."""
+LABEL_SMOOTHING = 1e-3  # another label is as much as sqrt(2 log 1000) = 3.7 bandwidths farther away
 WIDEST_STATE = 20.0  # of state bandwidths, in deviations: the column says nothing
 WIDEST_ACTION = 1.0  # of action bandwidths: with wider ones all policies are alike
 N_PREDICTIONS = 512  # predictions made of what is left out; their error is known to a few percent
@@ -132,8 +130,7 @@ class CrossValidated:
 class LeaveOneOut:
     """Bandwidths that predict (s', r) of a left-out transition best: "auto"."""
 
-    # By the very weights that will make the rows of P. Density cross-validation asks another
-    # question, where samples are dense, and answers it badly on grids and clipped actions.
+    # By the very weights of P's rows. Density cross-validation fails on grids and clipped actions.
 
     def select(self, data: Any, generator: np.random.Generator) -> Bandwidths:
         """Bandwidths of all columns at once, no factor to tune."""
@@ -158,8 +155,7 @@ def select_bandwidths(rule: object, data: Any, generator: np.random.Generator) -
             f"Actions must differ between transitions, all {len(actions)} are "
             f"{actions[0].tolist()}; without other actions there is nothing to choose."
         )
-    if rule == "auto":
-        rule = LeaveOneOut()
+    rule = LeaveOneOut() if rule == "auto" else rule
     chosen = rule.select(data, generator) if isinstance(rule, BandwidthRule) else rule
     if not isinstance(chosen, Bandwidths):
         raise ConfigError(
@@ -220,9 +216,8 @@ def leave_one_out(
     # Squared differences by dimension, (d, m, c): the only large arrays.
     squares = (x[queries][:, None] - x[candidates]).square().permute(2, 0, 1)
     is_hidden = squares.sum(dim=0) < 1e-12  # copies, up to rounding
-    # A random four fifths of the others are seen. On a regular grid the neighbours of a left-out
-    # node lie symmetrically around it and cancel each other's errors, however far they are: leaving
-    # some out breaks the symmetry, as queries between the nodes do later.
+    # A random four fifths of the others are seen: on a grid the neighbours of a left-out node lie
+    # symmetrically around it, and would cancel each other's errors, however far they are.
     is_hidden |= torch.as_tensor(generator.random(is_hidden.shape) > 0.8)
     # Single precision: an error to six digits has its minimum at four of h.
     known = (y[queries].float(), y[candidates].float())
@@ -247,8 +242,7 @@ class _Regression:
         self.squares = squares[:, sees].flatten(1)  # (d, m c)
         self.blocked = torch.where(is_hidden[sees], -torch.inf, 0.0).to(squares)
         self.targets = targets[sees]  # (m, p)
-        # Targets of the candidates: each query's, or one list for all, (m or 1, c, p).
-        self.known = known if len(known) == 1 else known[sees]
+        self.known = known if len(known) == 1 else known[sees]  # one list for all, or (m, c, p)
         self.scale = float((self.targets - self.targets.mean(dim=0)).square().sum()) or 1.0
         self.library = compiled_for(squares, "nopg.kernels", "leave_one_out.c")
         room = (0, -self.blocked.shape[1] % LANES)  # filled up with what is blocked
@@ -258,8 +252,7 @@ class _Regression:
 
     def error_and_slope(self, log_h: np.ndarray) -> tuple[float, np.ndarray]:
         """The relative error and its derivative, in closed form."""
-        # With residual e_i and prediction p_i, moving log h_d moves weight w_ij by w_ij (z_ijd^2 -
-        # mean), so the slope is a covariance under each row.
+        # Moving log h_d moves weight w_ij by w_ij (z_ijd^2 - mean): slopes are covariances in rows.
         precision = torch.as_tensor(np.exp(-2.0 * log_h)).to(self.squares)
         if self.library is not None:
             errors, slopes = self._in_c(precision)

@@ -126,14 +126,12 @@ def _search_in(samples: Tensor, queries: Tensor) -> Callable[[Tensor, int], tupl
 
 def log_similarity(queries: Tensor, centres: Tensor, bandwidths: Tensor) -> Tensor:
     """Logarithm of the kernel without its constant: 0 at the centre, never above."""
-    # Row weights are ratios of kernels, so the constant cancels there; and a bound of one on every
-    # kernel is what the truncation certificate rests on. Queries x, (m, d), and centres c, (n, d),
-    # make log(k_h(x, c) / k_h(c, c)), (m, n); an infinite h ignores its dimension.
+    # Constants cancel in row weights, and the truncation certificate needs kernels of at most one.
+    # Queries x, (m, d), and centres c, (n, d), make log(k_h(x, c) / k_h(c, c)), (m, n).
     total = queries.new_zeros((len(queries), len(centres)))
-    # One dimension at a time: no (m, n, d) tensor, and no cancellation as in
-    # |x|^2 - 2 x'c + |c|^2, which loses half the digits for close points.
+    # By dimension: no (m, n, d) tensor, nor what |x|^2 - 2 x'c + |c|^2 loses of close points.
     for d, h in enumerate(bandwidths.tolist()):
-        if not math.isinf(h):
+        if not math.isinf(h):  # which ignores its dimension
             difference = (queries[:, d, None] - centres[None, :, d]) / h
             total.addcmul_(difference, difference, value=-0.5)
     return total
@@ -144,7 +142,6 @@ def log_label_similarity(n_actions: int, smoothing: float) -> Tensor:
 
     The kernel of Aitchison and Aitken: 1 - smoothing for the same label, smoothing / (n_actions -
     1) for another, so that samples of other actions speak where an action was never tried nearby.
-
     Smoothing is in (0, 1 - 1 / n_actions]; the upper end makes labels irrelevant.
     """
     off_diagonal = smoothing / max(n_actions - 1, 1) / (1.0 - smoothing)

@@ -47,9 +47,8 @@ class Adam:
         rate, root = self.rates(rate)
         self.n_steps += 1
         torch._foreach_copy_(self.changes, list(gradients))
-        gradient = self.change
-        self.means.lerp_(gradient, 1.0 - BETAS[0])
-        self.squares.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1.0 - BETAS[1])
+        self.means.lerp_(self.change, 1.0 - BETAS[0])  # which is the gradient, for now
+        self.squares.mul_(BETAS[1]).addcmul_(self.change, self.change, value=1.0 - BETAS[1])
         lengths = self.squares.sqrt().div_(root)
         torch.mul(self.means, rate, out=self.change).div_(lengths.add_(self.eps))
         torch._foreach_add_(self.parameters, self.changes)

@@ -23,10 +23,7 @@ class Actor(Protocol):
 
 
 def actor_of(*policies: Policy, is_decided: bool = True) -> Actor:
-    """Policies as they act typically; of several each has as many states, in order.
-
-    Undecided ones give the probabilities of labels.
-    """
+    """Policies as they act, each at as many states; undecided ones give probabilities of labels."""
     try:
         return ArrayPolicies(policies, is_decided=is_decided)
     except (ConfigError, ValueError):  # no perceptrons, or not of one shape
@@ -36,8 +33,7 @@ def actor_of(*policies: Policy, is_decided: bool = True) -> Actor:
 class ArrayPolicies:
     """The first output of K policies: typical actions, or probabilities of labels.
 
-    They are perceptrons of one shape, as `PolicySpec` builds them; `is_decided` makes of labels the
-    likeliest one, as a one-hot row.
+    They are perceptrons of one shape; `is_decided` makes of labels the likeliest, a one-hot row.
     """
 
     def __init__(self, policies: Sequence[Policy], *, is_decided: bool = False) -> None:
@@ -99,8 +95,7 @@ class ArrayPolicies:
 @torch.no_grad()
 def _parts(policy: Policy) -> tuple[Any, ...]:
     """Weights and limits of a perceptron, taken out."""
-    # Mean of the inputs and 1 / their deviation, (d_s,) each; weights (width in, width out) and
-    # biases of the layers; centre and half width of squashed actions, or None.
+    # Inputs' mean and 1 / deviation, weights (in, out), biases, centre and half width of actions.
     layers = perceptron_layers(policy)
     if not layers or isinstance(policy.network, nn.Linear):
         raise ConfigError(f"Policies as arrays must be perceptrons, got {type(policy).__name__}.")

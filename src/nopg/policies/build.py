@@ -12,15 +12,8 @@ from torch import Generator, Tensor, nn
 
 from nopg.compiled import compiled_for, packed
 from nopg.errors import ConfigError, require_choice
-from nopg.policies.families import (
-    CategoricalPolicy,
-    DeterministicPolicy,
-    GaussianPolicy,
-    NetworkPolicy,
-    Policy,
-    Squash,
-    Standardise,
-)
+from nopg.policies import families
+from nopg.policies.families import CategoricalPolicy, DeterministicPolicy, GaussianPolicy, Policy
 from nopg.threads import threads_for
 
 KINDS = ("deterministic", "stochastic", "discrete")
@@ -55,11 +48,12 @@ class PolicySpec:
     ) -> Policy:
         """A fresh policy with parameters from `generator`."""
         network = self._network(generator)
-        standardise = Standardise(self.n_states) if self.is_standardised else None
+        standardise = families.Standardise(self.n_states) if self.is_standardised else None
         if self.kind == "discrete":
             return CategoricalPolicy(network, standardise)
         zeros = torch.zeros(self.n_outputs, dtype=torch.float64)
-        squash = Squash(zeros - 1.0 if low is None else low, zeros + 1.0 if high is None else high)
+        ends = (zeros - 1.0 if low is None else low, zeros + 1.0 if high is None else high)
+        squash = families.Squash(*ends)
         kept = squash if self.is_squashed else None
         if self.kind == "deterministic":
             return DeterministicPolicy(network, standardise, kept)
@@ -91,8 +85,7 @@ def linear_policy(
 
 def mlp(width_in: int, width_out: int, hidden: Sequence[int], draws: Generator) -> nn.Sequential:
     """A float64 perceptron with ReLU between its layers."""
-    # Weights are Xavier uniform and biases uniform in 1 / sqrt(width), as in the authors' release;
-    # drawing them here keeps the global generator out of it.
+    # Xavier uniform, biases within 1 / sqrt(width), as the authors; the global generator stays out.
     layers: list[nn.Module] = []
     for fan_in, fan_out in itertools.pairwise([width_in, *hidden, width_out]):
         layer = nn.Linear(fan_in, fan_out, dtype=torch.float64)
@@ -119,7 +112,7 @@ class Gain(nn.Module):
 
 def perceptron_layers(module: nn.Module) -> list[tuple[Tensor, Tensor]]:
     """Weight (width out, width in) and bias of linear layers, if ReLU is between."""
-    network = module.network if isinstance(module, NetworkPolicy) else module
+    network = module.network if isinstance(module, families.NetworkPolicy) else module
     if isinstance(network, Gain):
         weight = torch.diag(network.gain) if network.gain.ndim == 1 else network.gain
         return [(weight, weight.new_zeros(len(weight)))]
@@ -138,8 +131,7 @@ def perceptron_layers(module: nn.Module) -> list[tuple[Tensor, Tensor]]:
 class PerceptronPass:
     """What a policy says at some states, and the way back, by `perceptron.c`.
 
-    Autograd makes a hundred calls, which cost more than the arithmetic of a thousand states and
-    fifty units, and keeps what every unit says.
+    Autograd makes a hundred calls, which cost more than a thousand states and fifty units do.
     """
 
     outputs: tuple[Tensor, ...]

@@ -131,10 +131,8 @@ def _train(run: RunFolder, model: NOPG, monitoring: Monitoring, last: TrainingSt
             write_checkpoint(run.path, training.history, where)
             kept, kept_at = len(training.history), time.monotonic()
 
-    with (
-        _interruptible() as interrupted,
-        _curves(run.path, kept + 1, is_wanted=monitoring.tensorboard) as log,
-    ):
+    shown = run.path if monitoring.tensorboard else None
+    with _interruptible() as interrupted, _curves(shown, kept + 1) as log:
 
         def note(policy: FittedPolicy, update: Update) -> bool:
             log(update)
@@ -182,9 +180,9 @@ def _interruptible() -> Iterator[threading.Event]:
 
 
 @contextmanager
-def _curves(folder: Path, first: int, *, is_wanted: bool) -> Iterator[Callable[[Update], None]]:
-    """What logs an update for `tensorboard --logdir runs`, where that is wanted."""
-    if not is_wanted:
+def _curves(folder: Path | None, first: int) -> Iterator[Callable[[Update], None]]:
+    """What logs an update for `tensorboard --logdir runs`; nothing without a folder."""
+    if folder is None:
         yield lambda update: None
         return
     require_extra("tensorboard", "tensorboard")

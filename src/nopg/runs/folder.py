@@ -200,8 +200,7 @@ def write_checkpoint(folder: Path, history: History, state: TrainingState | None
         "evaluations": {str(u.step): u.evaluations for u in history if u.evaluations},
         "state": None if state is None else {name: getattr(state, name) for name in names},
     }
-    content = to_bytes(parts)
-    write_atomically(folder / CHECKPOINT, lambda stream: stream.write(content))
+    write_atomically(folder / CHECKPOINT, lambda stream: stream.write(to_bytes(parts)))
 
 
 def read_checkpoint(folder: Path) -> tuple[History, TrainingState | None]:

@@ -17,9 +17,7 @@ FOLDER, DATA = "search", "data.npz"
 SETTINGS, CHECKPOINT = "settings.json", "search.checkpoint"
 
 
-def start_search(
-    path: Path, data: Dataset, initial_states: Any, settings: dict[str, Any]
-) -> FittedPolicy:
+def start_search(path: Path, data: Dataset, initial: Any, settings: dict[str, Any]) -> FittedPolicy:
     """Search in a new run folder; `settings` are those of `nopg.learn`."""
     with locked(path):
         require_vacant(path)
@@ -31,7 +29,7 @@ def start_search(
             )
         unfinished.mkdir(parents=True, exist_ok=True)
         data.save(unfinished / DATA)
-        starts = None if initial_states is None else np.array(initial_states, float).tolist()
+        starts = None if initial is None else np.array(initial, float).tolist()
         # Written last: what is there is whole.
         write_json(unfinished / SETTINGS, {"settings": settings, "initial_states": starts})
         return _search(path)
