@@ -1,7 +1,6 @@
 """Rows and their slopes in compiled code: `rows.c`, where there is a C compiler.
 
-Each function does for all blocks, one block, or one matrix, what a dozen calls of torch do in
-`nadaraya_watson.py` and `newton.py`: the same to rounding.
+Each function is a dozen calls of torch in `nadaraya_watson.py` and `newton.py`, to rounding.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,6 @@
 """Newton's method for matched rows, all rows of a block at once, in torch.
 
-For GPUs, and for machines without a C compiler: `rows.c` does the same row by row. What is searched
-for, the dual of `matched.py`, and the wall around it are explained there.
+For GPUs, and where no compiler makes `rows.c`. What is minimised is explained in `matched.py`.
 """
 
 from dataclasses import dataclass
@@ -10,9 +9,8 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
-REACH, STEEPNESS = 8.0, 12
-"""Where the wall stands, in bandwidths by which a kernel may be moved to lean against its samples;
-and its power. A tilt of 2 leaves a mean 2e-7 off its query. All this is in `rows.c`, too."""
+# Where the wall stands, in bandwidths, and its power; a tilt of 2 leaves a mean 2e-7 off its query.
+REACH, STEEPNESS = 8.0, 12  # these and the others are in `rows.c`, too
 RIDGE = 1e-9  # curvature that is always there: samples in one place have none
 MAX_STEPS = 40
 LONGEST_STEP = 4.0  # of Newton's method in theta: farther out the curvature is another

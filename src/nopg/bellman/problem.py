@@ -14,17 +14,9 @@ import torch
 from torch import Generator, Tensor
 
 from nopg.bellman import compiled_rows
+from nopg.bellman import responsibilities as families
 from nopg.bellman.matched import MatchedRows
 from nopg.bellman.nadaraya_watson import NadarayaWatson
-from nopg.bellman.responsibilities import (
-    AnalyticResponsibilities,
-    CategoricalResponsibilities,
-    DeterministicResponsibilities,
-    IntegratedResponsibilities,
-    Responsibilities,
-    independent_draws,
-    quadrature,
-)
 from nopg.bellman.rows import Neighbours, QueryRows, RowModel, query_rows
 from nopg.bellman.samples import Samples, on_circles, state_offsets
 from nopg.compiled import compiled_for
@@ -53,8 +45,7 @@ class EstimatorConfig:
     stochastic: str = "quadrature"
     # Samples a row keeps: a number, None for all; "auto": by `tolerance`, for matched rows 64.
     neighbours: Neighbours = "auto"
-    # For "auto": share of a row's mass that may be dropped, for any action in the data's range.
-    tolerance: float = 1e-6
+    tolerance: float = 1e-6  # for "auto": share of a row's mass that may be dropped, at any action
     max_neighbours: int = 1024  # for "auto"; the certificate reports what this costs
 
     def __post_init__(self) -> None:
@@ -81,8 +72,7 @@ class Problem:
     samples: Samples
     bandwidths: Bandwidths
     config: EstimatorConfig
-    # Where the policy is asked: N_phi next states a sample, then initial ones, (n N_phi + B, d_s).
-    queries: Tensor
+    queries: Tensor  # N_phi next states a sample, then the initial ones, (n N_phi + B, d_s)
     next_rows: QueryRows
     initial_rows: QueryRows
     ranks: Ranks | None = None  # processes that hold a range of the next states each
@@ -96,8 +86,7 @@ class Problem:
         bandwidths: Bandwidths,  # kernel bandwidths
         config: EstimatorConfig,  # how integrals are taken
         generator: Generator,  # of next-state draws, made once: lists stay valid, and J is smooth
-        # Processes to share the next states with; all call this with the same data, or their part.
-        ranks: Ranks | None = None,
+        ranks: Ranks | None = None,  # to share with; all bring the same data, or their part
     ) -> Self:
         """Draw the next states, list the neighbours, keep what never changes."""
         if config.rows == MATCHED:
@@ -174,7 +163,7 @@ class Problem:
             initial_rows=self.initial_rows.rescaled(factor),
         )
 
-    def responsibilities(self, policy: Policy, rows: QueryRows) -> Responsibilities:
+    def responsibilities(self, policy: Policy, rows: QueryRows) -> families.Responsibilities:
         """What turns this kind of policy into rows, at the queries of `rows`."""
         s = self.samples
         is_label = isinstance(policy, CategoricalPolicy)
@@ -187,16 +176,17 @@ class Problem:
             )
         model = self.row_model(rows)
         if s.n_actions:
-            return CategoricalResponsibilities(model, s.n_actions)
+            return families.CategoricalResponsibilities(model, s.n_actions)
         if not isinstance(policy, GaussianPolicy):
-            return DeterministicResponsibilities(model)
+            return families.DeterministicResponsibilities(model)
         order, count = self.config.stochastic, self.config.policy_samples
         if order == "analytic":
             assert isinstance(model, NadarayaWatson)  # by `EstimatorConfig`
-            return AnalyticResponsibilities(model)
-        is_even = order == "quadrature"
-        nodes = quadrature(count, s.action_width) if is_even else independent_draws(count)
-        return IntegratedResponsibilities(model, nodes, order == "kernel-average")
+            return families.AnalyticResponsibilities(model)
+        nodes = families.independent_draws(count)
+        if order == "quadrature":
+            nodes = families.quadrature(count, s.action_width)
+        return families.IntegratedResponsibilities(model, nodes, order == "kernel-average")
 
     def row_model(self, rows: QueryRows) -> RowModel:
         """What makes weights of `rows`, by the settings."""
@@ -242,13 +232,11 @@ def list_rows(
     return query_rows(*given, log_margin=margin, most=config.max_neighbours)
 
 
-def _fingerprint(
-    samples: Samples, initial_states: Tensor, bandwidths: Bandwidths, config: EstimatorConfig
-) -> str:
+def _fingerprint(samples: Samples, initial: Tensor, h: Bandwidths, config: EstimatorConfig) -> str:
     """A text that differs when anything the rows are made of, or would be, differs."""
-    digest = hashlib.sha256(repr((bandwidths, config)).encode())
+    digest = hashlib.sha256(repr((h, config)).encode())
     held = vars(samples).values() if samples.ranks is None else ()
-    for tensor in (*(x for x in held if isinstance(x, Tensor)), initial_states):
+    for tensor in (*(x for x in held if isinstance(x, Tensor)), initial):
         digest.update(repr(tuple(tensor.shape)).encode())
         digest.update(tensor.contiguous().cpu().numpy().tobytes())
     return digest.hexdigest()

@@ -1,8 +1,7 @@
 """Responsibilities (Definition 2): a policy's outputs become rows that sum to one.
 
-Each class is a family of policies; what a row is for one action, a row model says.
-Each also knows the way back: the sensitivity of sum_i w_i (E q)_i to the policy's
-outputs, from which the gradient of the objective (Eq. (10)) is one backward pass.
+Each class is a family of policies; what a row is for one action, a row model says. Each knows the
+way back, the sensitivity of sum_i w_i (E q)_i to the outputs, which the gradient, Eq. (10), needs.
 """
 
 import itertools
@@ -124,9 +123,8 @@ class AnalyticResponsibilities(Responsibilities):
 class IntegratedResponsibilities(Responsibilities):
     """epsilon(s) averaged over actions of a Gaussian policy; outputs are (mean, std)."""
 
-    # Every action is a row of its own, and rows are averaged (Definition 2), with the shares of the
-    # nodes. `averages_kernels` averages kernels first instead, the order of the authors' release:
-    # an action's share grows with the kernel mass it met, and actions without data nearby drop out.
+    # Rows of the actions are averaged with the shares of the nodes (Definition 2). In the authors'
+    # release kernels are (`averages_kernels`): shares grow with the mass met, far actions drop out.
 
     def __init__(self, model: RowModel, nodes: Nodes, averages_kernels: bool = False) -> None:
         self.rows, self.model, self.nodes = model.rows, model, nodes

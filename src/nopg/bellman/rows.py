@@ -1,9 +1,9 @@
 """Query rows: which samples a state listens to, and what a row model makes of them.
 
-`QueryRows` is what no policy changes: for m query states, the samples each one listens to, their
-state kernels and actions. A `RowModel` maps the action taken at each query to weights over these
-samples, and knows the way back: how the mean of q under a row moves with the action; a new kind of
-rows has to say no more. `nadaraya_watson` has the paper's, `matched` those whose mean is the query.
+`QueryRows` is what no policy changes: the samples each query state listens to, their state kernels
+and actions. A `RowModel` maps actions at the queries to weights over these, and says how the mean
+of q moves with them; a new kind has to say no more. `nadaraya_watson` has the paper's, `matched`
+those whose mean is the query.
 """
 
 from abc import ABC, abstractmethod
@@ -36,8 +36,7 @@ class QueryRows:
     @cached_property
     def actions(self) -> tuple[Tensor, ...]:
         """Actions of listed samples, (d_a, m_b, k_b), or labels (m_b, k_b)."""
-        # A complete block broadcasts (d_a, 1, n) or (1, n).
-        # Gathered once: a gather inside the update would cost more than its softmax.
+        # Gathered once, which costs more than a softmax; complete blocks broadcast, ([d_a,] 1, n).
         a = self.sample_actions
         listed = a if a.ndim == 1 else a.T.contiguous()  # (d_a, n)
         columns = (block.columns for block in self.blocks)
@@ -161,8 +160,7 @@ class RowWeights:
 
     blocks: tuple[Tensor, ...]  # ([k,] m_b, k_b) each; each row sums to one
     log_mass: Tensor  # log of the kernel mass a row kept, ([k,] m)
-    # Most total variation from the row meant, ([k,] m): by truncation, or by stopping early.
-    dropped: Tensor
+    dropped: Tensor  # most total variation from the row meant, cut or stopped early, ([k,] m)
     displacement: Tensor | None = None  # |mean - query| in bandwidths, ([k,] m), where controlled
     state: Tensor | None = None  # for the way back, and to start rows close by, ([k,] m, ...)
     stacked: Tensor | None = None  # all blocks one after the other, where they lie so

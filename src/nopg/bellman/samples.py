@@ -68,8 +68,7 @@ class Samples:
         samples = cls(states, actions, rewards, after, goes_on, n_actions)
         if len(data) < ORDERED_FROM:
             return samples
-        # Those close in space lie close in memory: products with P gather from neighbours, which
-        # share cache lines so, half the time on a GPU.
+        # Products with P gather from neighbours: close in memory they take half the time on a GPU.
         spread = states.std(dim=0)
         order = spatial_order(states / torch.where(spread > 0, spread, torch.ones_like(spread)))
         return replace(samples.subset(order), order=order)

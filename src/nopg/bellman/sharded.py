@@ -1,8 +1,7 @@
 """Rows, and maybe the data, that are shared out over ranks.
 
 Every rank has a range of the next states: it asks the policy there, makes those rows of P, and
-differentiates by those outputs. What the rest of the estimator sees is the whole P, so that Theorem
-1, the certificate and Eq. (10) are written once for all.
+differentiates by those outputs. The rest of the estimator sees the whole P, and is written once.
 
 Where ranks share the data too, each has all actions and vectors of the solves, which rows of P ask
 for by number. States and lists are of its part, others passed round. Choices rest on one sample.
@@ -16,16 +15,9 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
+from nopg.bellman import responsibilities as families
 from nopg.bellman.problem import Problem
-from nopg.bellman.responsibilities import (
-    NO_HINT,
-    Hint,
-    IntegratedResponsibilities,
-    Nodes,
-    Outputs,
-    PolicyRows,
-    Responsibilities,
-)
+from nopg.bellman.responsibilities import NO_HINT, Hint, Outputs, PolicyRows, Responsibilities
 from nopg.bellman.samples import ArcCoordinates, Samples
 from nopg.data.dataset import Dataset
 from nopg.linalg.ranks import Ranks, ShardedRows
@@ -41,7 +33,7 @@ class ShardedResponsibilities(Responsibilities):
         n, group = len(problem.samples.rewards), problem.config.next_state_samples
         self._part = problem.ranks.part(n, group)
         self._where = (self._part, group, n, problem.ranks)
-        if isinstance(own, IntegratedResponsibilities):
+        if isinstance(own, families.IntegratedResponsibilities):
             own.nodes = partial(_own_nodes, own.nodes, n * group, self._part)
         self.rows, self._own = own.rows, own
 
@@ -59,7 +51,7 @@ class ShardedResponsibilities(Responsibilities):
 
 
 def _own_nodes(
-    nodes: Nodes, n_rows: int, part: slice, means: Tensor, generator: Generator
+    nodes: families.Nodes, n_rows: int, part: slice, means: Tensor, generator: Generator
 ) -> tuple[Tensor, Tensor]:
     """Nodes for all rows, of which this rank keeps its own: the same as one process."""
     noise, shares = nodes(means.new_empty((n_rows, means.shape[1])), generator)

@@ -19,12 +19,8 @@ from nopg.kernels.neighbours import log_label_similarity
 
 Array = NDArray[Any]
 NEAREST = 48  # samples a step is made from
-RIDGE = 1e-2
-"""Of the regression, in squared bandwidths. It shrinks slopes to those of the trend: to
-nothing, it would put a balance where the real system slowly drifts."""
-NOISY = 0.2
-"""Deviation of left-out steps, in bandwidths, from which a system is noisy. What a line
-leaves of a system without noise is a tenth of a bandwidth at most."""
+RIDGE = 1e-2  # in squared bandwidths; slopes shrink to the trend's: at 0, what drifts would rest
+NOISY = 0.2  # bandwidths that left-out steps are off in noise; without it a tenth at most
 N_LEFT_OUT = 1000  # steps that are left out to find that
 
 
@@ -97,8 +93,7 @@ class StepRegression:
 
     def lines(self) -> tuple[Array, Array]:
         """The regression at every sample, (n, L, d + 2), and its slopes there."""
-        # Slopes are by coordinates and actions, (n, L, d + d_a, d + 2). L is the number of labels,
-        # or 1 for the action that was taken.
+        # Slopes are (n, L, d + d_a, d + 2); L counts labels, or is 1 for the action that was taken.
         taken, d_s, d = self.actions, self.states.shape[1], self.places.shape[1]
         every: list[Array] = [taken]
         if self._similarity is not None:
@@ -130,8 +125,7 @@ class StepRegression:
 
     def _finds_noise(self) -> bool:
         """Whether left-out steps are far off; if so, trust the line as far as it helps."""
-        # Of y, the steps beside the trend, the line without them says f. The share of f that leaves
-        # least of y is (f' y) / (f' f), column by column.
+        # Of y, steps beside the trend, the line without them says f: (f' y) / (f' f) of it is best.
         n = len(self.places)
         rows = np.unique(np.linspace(0, n - 1, min(n, N_LEFT_OUT)).astype(int))
         y, off = self._beside_trend[rows], self._steps[rows] - self._left_out(rows)[0]

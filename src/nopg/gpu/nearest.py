@@ -54,8 +54,7 @@ def _keep_nearest(near, names, count, k: tl.constexpr, CAP: tl.constexpr):
     is_filled = at < count[:, None]
     tl.debug_barrier()  # other threads have written what is read now
     squares = tl.load(near + at, mask=is_filled, other=float("inf"))
-    # Numbers that are not negative are ordered as their bits are: halving the range of these finds
-    # the k-th, to the last one, in as many steps as they differ in.
+    # Numbers from 0 on are ordered as their bits: halving the range of these finds the k-th.
     if squares.dtype == tl.float64:
         bits = squares.to(tl.int64, bitcast=True)
     else:

@@ -46,15 +46,13 @@ def _differentiate(
             z -= tl.load(place, mask=is_row, other=0.0)[:, None]
             z -= TURN * tl.floor(z / TURN + 0.5)
         z -= tl.sum(weight * z, axis=1)[:, None]
-        covariance = tl.sum(centred * z, axis=1) * tl.load(precision + f)
-        covariances += (covariance,)
+        covariances += (tl.sum(centred * z, axis=1) * tl.load(precision + f),)
     for a in tl.static_range(d_a):
         slope = covariances[d_s + a] * tl.load(precision + d_s + a)
         if d_s > 0:  # tilts follow the action too
             gains = state + own * (d + d * d_a + d_a) + d + a
             for f in tl.static_range(d):
-                gain = tl.load(gains + f * d_a, mask=is_row, other=0.0)
-                slope += gain * covariances[f]
+                slope += tl.load(gains + f * d_a, mask=is_row, other=0.0) * covariances[f]
         tl.store(slopes + own * d_a + a, slope, mask=is_row)
 
 
@@ -127,8 +125,7 @@ def _build(
     peak = tl.where(is_row, tl.max(logits, axis=1), 0.0)
     kernel = tl.exp(logits - peak[:, None])
     total = tl.where(is_row, tl.sum(kernel, axis=1), 1.0)
-    weight = kernel / total[:, None]
-    tl.store(weights + policy.to(tl.int64) * m * k + at, weight, mask=mask)
+    tl.store(weights + policy.to(tl.int64) * m * k + at, kernel / total[:, None], mask=mask)
 
 
 class FusedKernelRows(FusedRows):

@@ -17,8 +17,7 @@ from nopg.gpu.rows import load_rows
 from nopg.gpu.toolchain import Tile, padded, tl, triton
 
 COLUMNS, FEW_COLUMNS = Tile(rows=32, width=32), Tile(rows=8, width=128)
-"""Columns differ in length: a program takes several, some entries of each at a time.
-Where there are few, what counts is how often it waits for memory."""
+"""Columns differ in length; where there are few, what counts is how often a program waits."""
 FEW = 2**12  # programs of a sweep that cost less than another launch
 BLOCK = 4096  # sums read at a time, where one program adds up all of a policy's
 COPIED = 4096  # entries of a program: columns close by find theirs in cache
@@ -112,8 +111,7 @@ def _sweep_columns(
     # Places count from the program's first: long numbers would take half as long again.
     base = tl.load(starts + program * C)
     first = (tl.load(starts + column, mask=is_column, other=base) - base).to(tl.int32)
-    last = tl.load(starts + 1 + column, mask=is_column, other=base)
-    last = (last - base).to(tl.int32)
+    last = (tl.load(starts + 1 + column, mask=is_column, other=base) - base).to(tl.int32)
     rows += base
     values += policy * n_entries + base
     total = tl.zeros((C, E), dtype=values.dtype.element_ty)
@@ -175,8 +173,7 @@ def sweep(
     out: tuple[Tensor, Tensor, Tensor],
 ) -> None:
     """Step to q' and mu', and sum what is left program by program, into `out`."""
-    # Sums, from `sum_buffer`, are of q's squared residuals, of its residuals, of mu's squared
-    # residuals, and of mu'. Residuals are those of the input.
+    # Sums are of q's squared residuals and residuals, of mu's squared residuals, and of mu'.
     (n, k), n_batch = columns.shape, len(q)
     tile, across = _tiles(columns, n_batch)
     for has in ((True, True),) if across is FEW_COLUMNS else ((True, False), (False, True)):
@@ -208,8 +205,7 @@ def _total(sums, n_sums, BLOCK: tl.constexpr):
     total = tl.zeros((BLOCK,), tl.float64)
     for first in range(0, n_sums, BLOCK):
         at = first + tl.arange(0, BLOCK)
-        part = tl.load(sums + at, mask=at < n_sums, other=0.0)
-        total += part.to(tl.float64)
+        total += tl.load(sums + at, mask=at < n_sums, other=0.0).to(tl.float64)
     return tl.sum(total, axis=0)
 
 

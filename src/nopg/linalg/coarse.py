@@ -83,11 +83,10 @@ class CompiledSystem:
 
     def __init__(self, transition: AveragedRows, gamma: float, library: Any) -> None:
         rows, group = transition.rows, transition.group
-        entries: tuple[Tensor | None, ...]
         if isinstance(rows, SparseRows):
             p, m, values = rows.pattern, rows.pattern.shape[0], rows.values
             back = (p.transpose_starts, p.transpose_columns, p.transpose_source)
-            entries = (*p.ends, p.columns, *back, values, None)
+            entries: tuple[Tensor | None, ...] = (*p.ends, p.columns, *back, values, None)
         else:
             assert isinstance(rows, DenseRows)
             m, values = len(rows.matrix), rows.matrix.contiguous()

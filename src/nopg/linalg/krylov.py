@@ -1,7 +1,6 @@
 """GMRES for A x = b with non-symmetric A (Saad and Schultz 1986).
 
-For operators that are only ever multiplied, on a GPU or shared by ranks, and for machines without a
-C compiler; `solve.c` does the same with a coarse inverse.
+For GPUs, ranks, and machines without a C compiler; `solve.c` does it with a coarse inverse.
 """
 
 import math
@@ -54,8 +53,7 @@ def _least_residual(matvec: MatVec, basis: Tensor, goal: float, most: int) -> tu
     H, target = np.zeros((most + 1, most)), np.eye(most + 1)[0]
     spent, size, left, y = 0, 0, 1.0, np.zeros(0)
     while spent < most and left > goal and size == spent:
-        # A is close to I. The space it spans is that of A - I, whose products have
-        # more to them that is new: less is lost to rounding.
+        # A is close to I: A - I spans the same space, and less of it is lost to rounding.
         torch.sub(matvec(basis[spent]), basis[spent], out=basis[spent + 1])
         spent += 1
         column = np.array(_orthonormalise(basis, spent))
