@@ -1,7 +1,8 @@
 """Updates of an ascent in one call of compiled code each, `update.c`.
 
-For deterministic perceptrons on the CPU and sparse rows of the paper; `solution.py` does the rest.
-With few samples calls and new arrays take longer than sums, and hold up all other ascents.
+For deterministic perceptrons on the CPU and the paper's rows, where these are sparse; all else is
+done by `solution.py`, to the same values. Up to some thousand samples calls and new arrays take
+longer than what is computed, and while Python makes them no other ascent goes on.
 """
 
 import ctypes

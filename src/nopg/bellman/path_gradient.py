@@ -1,9 +1,10 @@
 """What mean paths earn, as a smooth function of the policy, and its gradient.
 
-Rows at an edge of the data lie inside it, so that J holds up whatever runs away and has no slope
-towards what stays. A mean path (`paths`) leaves the data where the system would. Here every sample
-carries its own line, the local regression of its step, and a path follows the line of the sample
-next to it, whose slope is its derivative. Ends are soft, so that a path can be made to end later.
+Rows at an edge of the data lie inside it. J therefore holds up whatever runs away from the data,
+finds every such policy as good as any other, and has no slope towards one that stays. A mean path
+(`paths`) leaves the data where the system would. Here every sample carries its own line, the local
+regression of its step, and a path follows the line of the sample next to it, whose slope is its
+derivative. Ends are soft, over a bandwidth or two, so that a path can be made to end later.
 """
 
 from typing import Any, NamedTuple

@@ -1,9 +1,10 @@
 """Where a policy goes if every step is the mean of the samples around it, or near it.
 
-J averages over all that samples around a path might do: their spread can carry the estimated system
-past where the real one stops, or hold it up. On the mean path a policy that J overrates stands
-still, runs away, or leaves the data. In noise that is but a second look at policies that J finds
-alike; for an estimate, steps differ from the mean as a sample close by (`step_regression`).
+J averages over all that the samples around a path might do, and their spread can carry the
+estimated system past a place where the real one stops, or hold it up where the real one falls. The
+mean path has no spread: a policy that J overrates stands still on it, runs away, or leaves the
+data. Where the system is noisy it is no estimate of the return but a second look at policies that J
+finds alike; for an estimate, steps differ from the mean as a sample close by (`step_regression`).
 """
 
 import copy
@@ -25,7 +26,9 @@ from nopg.policies.families import Policy
 from nopg.randomness import Seed
 
 MOST_ROWS = 5000  # samples that paths are made from
-SCALE = 1.5  # times rows' bandwidths: a line leaves less than a mean, so it may average more noise
+SCALE = 1.5
+"""Factor on the bandwidths of rows: what a local line leaves grows with their square, what a local
+mean leaves with themselves, so that a line may look farther and average more noise away."""
 NEGLIGIBLE = 0.05  # weight gamma^T at which paths end
 N_ENDS = 2  # samples that ended beyond all others make a limit; that met, a wall
 AT_REST = 1e-4  # step in bandwidths below which a path has arrived for good

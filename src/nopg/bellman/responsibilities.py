@@ -123,8 +123,9 @@ class AnalyticResponsibilities(Responsibilities):
 class IntegratedResponsibilities(Responsibilities):
     """epsilon(s) averaged over actions of a Gaussian policy; outputs are (mean, std)."""
 
-    # Rows of the actions are averaged with the shares of the nodes (Definition 2). In the authors'
-    # release kernels are (`averages_kernels`): shares grow with the mass met, far actions drop out.
+    # Every action is a row of its own, and rows are averaged (Definition 2), with the shares of the
+    # nodes. `averages_kernels` averages kernels first instead, the order of the authors' release:
+    # an action's share grows with the kernel mass it met, and actions without data nearby drop out.
 
     def __init__(self, model: RowModel, nodes: Nodes, averages_kernels: bool = False) -> None:
         self.rows, self.model, self.nodes = model.rows, model, nodes

@@ -19,8 +19,12 @@ from nopg.kernels.neighbours import log_label_similarity
 
 Array = NDArray[Any]
 NEAREST = 48  # samples a step is made from
-RIDGE = 1e-2  # in squared bandwidths; slopes shrink to the trend's: at 0, what drifts would rest
-NOISY = 0.2  # bandwidths that left-out steps are off in noise; without it a tenth at most
+RIDGE = 1e-2
+"""Of the regression, in squared bandwidths. It shrinks slopes to those of the trend: to
+nothing, it would put a balance where the real system slowly drifts."""
+NOISY = 0.2
+"""Deviation of left-out steps, in bandwidths, from which a system is noisy. What a line
+leaves of a system without noise is a tenth of a bandwidth at most."""
 N_LEFT_OUT = 1000  # steps that are left out to find that
 
 

@@ -11,7 +11,8 @@ FAR = 10.0  # an outlier lies this many robust standard deviations from the medi
 def without_far(values: FloatArray, far: float = FAR) -> FloatArray:
     """A column with its outliers brought to where they begin, (n,)."""
     low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
-    # A standard normal's quartiles are 1.349 apart; 0 where half the values are equal.
+    # 1.349 is the width between the quartiles of a standard normal; where half the
+    # values are equal the quartiles say nothing and the deviation has to do.
     scale = (high - low) / 1.349 or float(values.std())
     return np.clip(values, middle - far * scale, middle + far * scale)
 
@@ -34,7 +35,8 @@ def state_actions(dataset: TransitionTable) -> FloatArray:
 
 def neighbour_weights(dataset: TransitionTable) -> FloatArray:
     """Kernel weight of the other rows around up to a thousand rows, (m,)."""
-    # A row at the very same (s, a) counts 1, one three of Silverman's bandwidths away 0.01.
+    # A row at the very same (s, a) counts 1, one three bandwidths away 0.01. Bandwidths are
+    # Silverman's; the two hundred nearest rows are counted.
     from scipy.spatial import cKDTree
 
     points = scaled(state_actions(dataset))
@@ -48,7 +50,8 @@ def neighbour_weights(dataset: TransitionTable) -> FloatArray:
 
 def farthest_points(points: FloatArray, n: int) -> tuple[IntArray, FloatArray]:
     """Rows picked one by one, (n,), and the distance of every row to a pick, (m,)."""
-    # Each is farthest from those before: at most twice as far as the best `n` (Gonzalez, 1985).
+    # The first is nearest the mean, each next one farthest from those before: at most twice as far
+    # from all as the best choice of `n` (Gonzalez, 1985).
     picked = np.empty(n, dtype=np.int64)
     nearest = np.full(len(points), np.inf)  # squared, -1 for rows that were picked
     row = int(((points - points.mean(axis=0)) ** 2).sum(axis=1).argmin())

@@ -61,7 +61,8 @@ def parse_json(text: str | bytes) -> dict[str, Any]:
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Write through a temporary file beside `path`, flush it to disk, then rename."""
-    # Readers see the old file or the new one. Names differ: two threads may write one path.
+    # A reader sees the old file or the new one, and no power cut brings the old one back. A name of
+    # its own for every call: threads of one process may write one path.
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -90,7 +90,8 @@ def _before(
     table: TransitionTable, layout: HistoryLayout, order: IntArray, age: IntArray
 ) -> tuple[float, ...]:
     """The constant action that best explains how episodes begin, (d_a,)."""
-    # By least squares, of what a linear model of rows with a known past leaves of the first ones.
+    # A linear model of the rows whose past is known says what each past action does; what it leaves
+    # of the first rows is explained by least squares.
     d_a, k = len(layout.before), layout.actions
     states = _states(table, replace(layout, before=(0.0,) * d_a), order, age)[order]
     inputs = np.column_stack([states, table.actions[order], np.ones(len(states))])

@@ -1,6 +1,7 @@
 """The support guard of an export: a few samples that stand for all of them.
 
-Picked farthest first (Gonzalez 1985); over gaps the threshold grows until it holds 99 of 100.
+They are picked by greedy farthest-point selection (Gonzalez 1985). Over gaps the threshold grows,
+until 99 of 100 samples are within it; an export says how often `SafePolicy` answers otherwise.
 """
 
 import math

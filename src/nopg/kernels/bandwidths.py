@@ -18,7 +18,9 @@ from nopg.errors import ConfigError, DataError, warn
 from nopg.kernels.cross_validation import Factor, FloatArray, cross_validated
 from nopg.threads import parallel_map, threads_for
 
-LABEL_SMOOTHING = 1e-3  # another label is as much as sqrt(2 log 1000) = 3.7 bandwidths farther away
+LABEL_SMOOTHING = 1e-3
+"""Smoothing of the label kernel: a sample of the same action outweighs one of
+another action up to sqrt(2 log 1000) = 3.7 bandwidths farther away."""
 WIDEST_STATE = 20.0  # of state bandwidths, in deviations: the column says nothing
 WIDEST_ACTION = 1.0  # of action bandwidths: with wider ones all policies are alike
 N_PREDICTIONS = 512  # predictions made of what is left out; their error is known to a few percent
@@ -130,7 +132,8 @@ class CrossValidated:
 class LeaveOneOut:
     """Bandwidths that predict (s', r) of a left-out transition best: "auto"."""
 
-    # By the very weights of P's rows. Density cross-validation fails on grids and clipped actions.
+    # By the very weights that will make the rows of P. Density cross-validation asks another
+    # question, where samples are dense, and answers it badly on grids and clipped actions.
 
     def select(self, data: Any, generator: np.random.Generator) -> Bandwidths:
         """Bandwidths of all columns at once, no factor to tune."""
@@ -216,8 +219,9 @@ def leave_one_out(
     # Squared differences by dimension, (d, m, c): the only large arrays.
     squares = (x[queries][:, None] - x[candidates]).square().permute(2, 0, 1)
     is_hidden = squares.sum(dim=0) < 1e-12  # copies, up to rounding
-    # A random four fifths of the others are seen: on a grid the neighbours of a left-out node lie
-    # symmetrically around it, and would cancel each other's errors, however far they are.
+    # A random four fifths of the others are seen. On a regular grid the neighbours of a left-out
+    # node lie symmetrically around it and cancel each other's errors, however far they are: leaving
+    # some out breaks the symmetry, as queries between the nodes do later.
     is_hidden |= torch.as_tensor(generator.random(is_hidden.shape) > 0.8)
     # Single precision: an error to six digits has its minimum at four of h.
     known = (y[queries].float(), y[candidates].float())

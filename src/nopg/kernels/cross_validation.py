@@ -20,7 +20,8 @@ N_CANDIDATES = 29  # linspace(0, 1.5 s, 30) without its first point, which is ze
 
 def cross_validated(kind: str, values: FloatArray, factor: Factor, has_floor: bool) -> list[float]:
     """The bandwidth of every column of `values` (n, d), times its factor."""
-    # Remarks on next states would repeat those on states. The floor holds after the factor.
+    # Remarks are warned about, but for next states, which repeat those of states. The floor of
+    # repeated values holds after the factor, which is for the same: density between grid points.
     d_all = values.shape[1]
     factors = factor if isinstance(factor, Sequence) else [factor] * d_all
     if len(factors) != d_all:
@@ -46,7 +47,8 @@ def half_spacing(column: FloatArray) -> float:
 
 def cross_validated_bandwidth(column: FloatArray) -> tuple[float, str | None]:
     """The candidate with the highest held-out log-likelihood, for a column (n,)."""
-    # Infinity for a constant column; a remark where the choice tells of repeats, not of density.
+    # The bandwidth, infinity for a constant column; and a remark in words where the choice says
+    # more about repeated values than about the density.
     n = len(column)
     spread = float(np.std(column, ddof=1)) if n > 1 else 0.0
     # Not "== 0": rounding leaves a spread of 1e-17 on a column of equal decimals.

@@ -126,10 +126,12 @@ def _search_in(samples: Tensor, queries: Tensor) -> Callable[[Tensor, int], tupl
 
 def log_similarity(queries: Tensor, centres: Tensor, bandwidths: Tensor) -> Tensor:
     """Logarithm of the kernel without its constant: 0 at the centre, never above."""
-    # Constants cancel in row weights, and the truncation certificate needs kernels of at most one.
-    # Queries x, (m, d), and centres c, (n, d), make log(k_h(x, c) / k_h(c, c)), (m, n).
+    # Row weights are ratios of kernels, so the constant cancels there; and a bound of one on every
+    # kernel is what the truncation certificate rests on. Queries x, (m, d), and centres c, (n, d),
+    # make log(k_h(x, c) / k_h(c, c)), (m, n); an infinite h ignores its dimension.
     total = queries.new_zeros((len(queries), len(centres)))
-    # By dimension: no (m, n, d) tensor, nor what |x|^2 - 2 x'c + |c|^2 loses of close points.
+    # One dimension at a time: no (m, n, d) tensor, and no cancellation as in
+    # |x|^2 - 2 x'c + |c|^2, which loses half the digits for close points.
     for d, h in enumerate(bandwidths.tolist()):
         if not math.isinf(h):  # which ignores its dimension
             difference = (queries[:, d, None] - centres[None, :, d]) / h

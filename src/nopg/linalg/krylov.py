@@ -53,7 +53,8 @@ def _least_residual(matvec: MatVec, basis: Tensor, goal: float, most: int) -> tu
     H, target = np.zeros((most + 1, most)), np.eye(most + 1)[0]
     spent, size, left, y = 0, 0, 1.0, np.zeros(0)
     while spent < most and left > goal and size == spent:
-        # A is close to I: A - I spans the same space, and less of it is lost to rounding.
+        # A is close to I. The space it spans is that of A - I, whose products have
+        # more to them that is new: less is lost to rounding.
         torch.sub(matvec(basis[spent]), basis[spent], out=basis[spent + 1])
         spent += 1
         column = np.array(_orthonormalise(basis, spent))

@@ -1,6 +1,7 @@
 """Solving (I - gamma P) q = r and (I - gamma P)' mu = eps0: converged, or an error.
 
-Small systems are factorised; else GMRES with a coarse inverse, GMRES without, the fixed point.
+A dense factorisation for small systems; otherwise GMRES with a coarse inverse where there is one,
+GMRES without, then the fixed-point iteration, which contracts by gamma.
 """
 
 import math

@@ -85,7 +85,8 @@ def linear_policy(
 
 def mlp(width_in: int, width_out: int, hidden: Sequence[int], draws: Generator) -> nn.Sequential:
     """A float64 perceptron with ReLU between its layers."""
-    # Xavier uniform, biases within 1 / sqrt(width), as the authors; the global generator stays out.
+    # Weights are Xavier uniform and biases uniform in 1 / sqrt(width), as in the authors' release;
+    # drawing them here keeps the global generator out of it.
     layers: list[nn.Module] = []
     for fan_in, fan_out in itertools.pairwise([width_in, *hidden, width_out]):
         layer = nn.Linear(fan_in, fan_out, dtype=torch.float64)

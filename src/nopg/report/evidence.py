@@ -1,4 +1,7 @@
-"""Everything the page is made from, asked of the policy once."""
+"""Everything the page is made from, asked of the policy once.
+
+Kernels predict a distribution over logged next states at every step: clouds that no line joins.
+"""
 
 import warnings
 from dataclasses import dataclass

@@ -22,7 +22,9 @@ PART = 2_000_000  # kernel entries at once
 MODEL_WORK = 25_000_000  # kernel entries of learned models: a second or two
 FINEST, COARSEST, LINE = 72, 21, 301  # points per side of a plane, and of a line
 FINEST_VALUE, COARSEST_VALUE = 15, 5  # the same for values by models
-MOST, MOST_BY_MODELS = 10, 4  # coordinates offered, those that vary most; models take longer
+MOST, MOST_BY_MODELS = 10, 4
+"""Coordinates offered; of more, those that vary most in units of their bandwidth.
+Learned models take longer for every plane of values, so that fewer are offered."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 1. Times must not run backwards. Without an episode column, a clock's restart begins an episode.
 2. A row that repeats the one before, time included, is kept unless asked otherwise.
 3. An interval far longer than the others is a gap and ends the episode.
-4. On request rows are laid on a grid: states on a line, actions held, rewards with their sum kept.
+4. On request the rows are laid on a regular grid: states on a line between rows,
+   actions as the last one before, rewards so that they keep their sum.
 """
 
 from typing import Any

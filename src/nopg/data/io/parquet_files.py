@@ -1,6 +1,7 @@
 """Parquet files, through pyarrow.
 
-Thirty bytes may stand for a billion equal values: headers of columns and pages are read first.
+A page of thirty bytes may stand for a billion equal values, and pyarrow unpacks it. So headers of
+columns and of pages, which need not agree, are read here first.
 """
 
 import os
