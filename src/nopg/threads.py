@@ -21,6 +21,7 @@ In = TypeVar("In")
 Out = TypeVar("Out")
 
 LATER = 15  # nice value of work that is asked for later
+SPARE = 4  # cores from which on it may take more threads, also for what may not be needed
 
 _pool: ContextVar[ThreadPoolExecutor | None] = ContextVar("pool", default=None)
 _count: ContextVar[Callable[[], int]] = ContextVar("count", default=lambda: 1)

@@ -16,7 +16,7 @@ leaves for good (`runaway_share`), nothing is known.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +37,7 @@ from nopg.evaluation.replay import Replay, replay_held_out, replay_others
 from nopg.evaluation.rollouts import Region
 from nopg.policies.arrays import Actor, Array
 from nopg.randomness import Seed
-from nopg.threads import ahead, parallel_map, side_by_side
+from nopg.threads import SPARE, ahead, n_workers, parallel_map, side_by_side
 
 N_DRAWS = 8  # models drawn from the posterior of each of the two
 FEW_STARTS, FEW_PATHS = 4, 2  # of rollouts in drawn models, and paths of each in noise
@@ -85,7 +85,9 @@ class ModelEvaluator:
 
     def prepare(self) -> None:
         """Make what no policy changes, so that it is there when one is evaluated."""
-        replayed = ahead(lambda: self.replay)
+        replayed: Callable[[], Any] = partial(getattr, self, "replay")
+        if n_workers() >= SPARE:
+            replayed = ahead(replayed)
         if self.models[0].noise is None:  # in noise it depends on paths what is asked for
             names = ("_left_out", "_drawn", "_arrays", "_sharper")
             parallel_map(lambda name: [one.compiled for one in getattr(self, name)], names)

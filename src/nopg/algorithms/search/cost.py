@@ -36,7 +36,7 @@ from nopg.randomness import Seed
 from nopg.threads import side_by_side
 
 N_ROUGH, N_LIKELY = 1_000, 96  # rows of the rough model, and of its likelihood
-EASY, ENDING = 0.2, 0.35
+EASY, ENDING = 0.15, 0.35
 """What is left of the later parts where tasks begin at their best: plans often cannot
 be bettered. And of rollouts where episodes end."""
 PER_ROW = 700  # additions of Python that rows are sorted and looked up in, each

@@ -48,12 +48,11 @@ from nopg.fitted.policy import LEARN, FittedPolicy
 from nopg.policies.arrays import Array
 from nopg.policies.families import Policy, parameters_digest
 from nopg.randomness import Seed
-from nopg.threads import ahead, beside, n_workers, side_by_side
+from nopg.threads import SPARE, ahead, beside, n_workers, side_by_side
 
 logger = logging.getLogger(__name__)
 
 MAX_UNCERTAINTY = 0.75  # mean predictive uncertainty above which models guess
-SPARE = 4  # cores from which on what may not be needed is made ahead
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}{postfix}"
 """Steps differ in length, so there is no guess at what is left: it was hours off."""
 
