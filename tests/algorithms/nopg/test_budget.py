@@ -119,13 +119,12 @@ def test_fused_memory_is_foreseen(
 @pytest.mark.parametrize("rows", ["nadaraya-watson", "matched"])
 def test_memory_is_estimated_within_a_third(rows: str) -> None:
     """Against the peaks of two processes: their difference is the entries' alone."""
-    small, large = footprint(10_000, rows), footprint(50_000, rows)
-    # Where threads come to meet changes the peak by up to two fifths: what may be needed is meant.
-    peaks = [large["peak_bytes"], *(footprint(50_000, rows)["peak_bytes"] for _ in range(2))]
-    used = max(peaks) - small["peak_bytes"]
+    # Where threads come to meet changes the peaks by up to two fifths: what may be needed is meant.
+    small, large = ([footprint(n, rows) for _ in range(3)] for n in (10_000, 50_000))
+    used = max(x["peak_bytes"] for x in large) - min(x["peak_bytes"] for x in small)
     expected = estimate(neighbours=64, rows=rows)
     per_entry = expected.peak_bytes / expected.entries
-    more = large["entries"] - small["entries"]
+    more = large[0]["entries"] - small[0]["entries"]
     assert per_entry * more == pytest.approx(used, rel=0.34)
 
 
