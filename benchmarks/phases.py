@@ -25,6 +25,7 @@ PHASES = {
     "algorithms.search.selection.Floor.of": "clone",
     "algorithms.search.candidates.planned_candidates": "plans",
     "algorithms.search.learn.trajectory_candidate": "trajectories",
+    "algorithms.search.candidates.prepared_ascents": "rows of ascents",
     "algorithms.search.candidates.ascent_candidates": "gradient ascent",
     "algorithms.search.candidates.replanned_candidates": "plans along paths",
     "algorithms.search.selection.Selection.is_optimal": "estimates",
