@@ -83,10 +83,11 @@ def record(
 
 def _serve(config: RecordConfig, session: Session, show: Callable[[str], None]) -> None:
     link, listener = Link(), bind(config.port)
-    port, fps = listener.getsockname()[1], config.fps or session.simulator.fps
-    page = f"http://{LOOPBACK}:{port}/#ticket="
-    greeting = welcome(session, environment=config.environment, fps=fps)
-    loop = Loop(session, link, fps=fps, invite=lambda: show(page + link.ticket))
     # Closed here too: where a package is missing nobody serves, and nobody else would.
-    with closing(listener), serving(link, greeting, listener):
-        loop.run()
+    with closing(listener):
+        port, fps = listener.getsockname()[1], config.fps or session.simulator.fps
+        page = f"http://{LOOPBACK}:{port}/#ticket="
+        greeting = welcome(session, environment=config.environment, fps=fps)
+        loop = Loop(session, link, fps=fps, invite=lambda: show(page + link.ticket))
+        with serving(link, greeting, listener):
+            loop.run()
