@@ -7,6 +7,7 @@ the others. A system without noise is followed closely by its model, and left al
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -77,13 +78,8 @@ def fit_ensemble(
     part = order[rows[order]]  # the same rows as ever, where there is no break
     part = part[: max(2, 4 * len(part) // 5)]
     seen = [column[part] for column in columns]
-    rest: dict[str, Any] = {
-        "generator": generator,
-        "like": whole,
-        "limits": limits,
-        "history": past,
-    }
-    return Ensemble(whole, ahead(lambda: TransitionModel.fit(*seen, **rest)))
+    alike = partial(TransitionModel.fit, like=whole, limits=limits, history=past)
+    return Ensemble(whole, ahead(lambda: alike(*seen, generator=generator)))
 
 
 def replayed(

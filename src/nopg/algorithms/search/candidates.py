@@ -182,8 +182,10 @@ def prepared_ascents(
     settings = {**settings, **SHORT_LISTS, "bandwidths": LeaveOneOut()}
     ascents = [NOPG(**{**settings, "seed": seed + i}) for i in range(len(ASCENTS))]
     with unsaid(*UNSAID):
-        for one in ascents:
-            one.prepare(data, starts) if one is ascents[0] else one.prepare_like(ascents[0])
+        for one in ascents[:1]:
+            one.prepare(data, starts)
+        for one in ascents[1:]:
+            one.prepare_like(ascents[0])
     return ascents
 
 

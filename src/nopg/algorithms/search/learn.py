@@ -117,14 +117,10 @@ def learn(
         >>> action.shape
         (1,)
     """
-    compile_ahead(
-        "likelihood.c",
-        "dynamics/rollout.c",
-        "algorithms/search/distil.c",
-        "algorithms/search/values.c",
-    )
+    compile_ahead(*(f"dynamics/{name}.c" for name in ("rollout", "ascent", "farthest")))
+    compile_ahead(*(f"algorithms/search/{name}.c" for name in ("distil", "values", "backward")))
     compile_ahead("bellman/rows.c", "linalg/solve.c", "policies/perceptron.c", "bellman/update.c")
-    compile_ahead("dynamics/ascent.c", "dynamics/farthest.c", "algorithms/search/backward.c")
+    compile_ahead("likelihood.c")
     data = without_time_limit(as_dataset(data))
     if policy is None:
         policy = "discrete" if data.is_discrete else "deterministic"
