@@ -1,4 +1,4 @@
-/* What `rows.c`, `solve.c` and `distil.c` share: numbers and sums, and parts.h.
+/* What `rows.c`, `solve.c`, `distil.c` and others share: numbers and sums, and parts.h.
  *
  * Numbers are double, or float where SINGLE is defined. Sums have eight accumulators of
  * their own: compilers make vectors of these, and the digits are the same whatever they

@@ -143,6 +143,8 @@ class TransitionTable:
         if ids is not None:
             ended = (self.terminations | self.truncations)[before]
             is_first[1:] = (ids[before] != ids[after]) | ended | gap.any(axis=1)
+        for kept in (order, is_first):  # by all who ask
+            kept.setflags(write=False)
         return order, is_first
 
     def first_states(self) -> validation.FloatArray:

@@ -8,16 +8,17 @@
 typedef struct {
   int64_t n, n_actions, most; /* anchors, actions of each, sweeps at most */
   double tolerance;           /* change over the largest value at which it ends */
-  const int32_t *ends, *columns;                /* of rows of weights: (n n_actions + 1), ... */
-  const double *weights, *earned, *ahead;       /* and (n n_actions) */
-  double *value, *by_action;                    /* (n), where it starts and ends; (n, n_actions) */
+  const int32_t *ends, *columns; /* of rows of weights, (n n_actions + 1) and (entries) */
+  const double *weights;         /* (entries) */
+  const double *earned, *ahead;  /* (n n_actions) */
+  double *value, *by_action;     /* where it starts and ends, (n) and (n, n_actions) */
 } Job;
 
 typedef struct {
   const Job *job;
   Crew crew;
-  double *before;                               /* values of the sweep before, (n) */
-  double changes[MOST_THREADS], sizes[MOST_THREADS];
+  double *before;                                    /* values of the sweep before, (n) */
+  double changes[MOST_THREADS], sizes[MOST_THREADS]; /* of each thread's anchors */
 } Shared;
 
 /* Anchors of one of the threads, in step with the others. */
