@@ -14,6 +14,7 @@ import shutil
 import struct
 import subprocess
 import tempfile
+from ctypes import c_char_p, c_void_p
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -83,7 +84,7 @@ def _loaded(compiler: list[str], given: list[str], source: bytes) -> ctypes.CDLL
             path.unlink(missing_ok=True)
             raise
     if hasattr(library, "nopg_pool"):  # threads; those of others would be in the way
-        pool = ctypes.c_void_p.in_dll(library, "nopg_pool")
+        pool = c_void_p.in_dll(library, "nopg_pool")
         _pools.append(pool.value)
         pool.value = _pools[0]
     return library
@@ -99,6 +100,21 @@ def _own_folder() -> Path | None:
         return None
     is_own = not hasattr(os, "getuid") or found.st_uid == os.getuid()
     return folder if is_own and not found.st_mode & 0o022 and os.access(folder, os.W_OK) else None
+
+
+@functools.cache
+def addresses(*names: str) -> NDArray[np.int64] | None:
+    """Where routines of LAPACK and BLAS are, SciPy's; None if their integers are not int."""
+    from scipy.linalg import cython_blas, cython_lapack
+
+    every, api, found = cython_blas.__pyx_capi__ | cython_lapack.__pyx_capi__, ctypes.pythonapi, []
+    api.PyCapsule_GetName.restype, api.PyCapsule_GetPointer.restype = c_char_p, c_void_p
+    for capsule in map(ctypes.py_object, map(every.get, names)):
+        signature = api.PyCapsule_GetName(capsule)
+        if b", int *" not in signature:
+            return None
+        found.append(api.PyCapsule_GetPointer(capsule, c_char_p(signature)))
+    return np.array(found)
 
 
 def compile_ahead(*paths: str) -> None:

@@ -35,6 +35,8 @@ def side_by_side() -> Iterator[None]:
     if _pool.get() is not None:  # they are shared already
         yield
         return
+    import scipy.linalg  # noqa: F401  its BLAS has a limit, too, if it is there
+
     with (
         ThreadPoolExecutor(before, "", torch.set_num_threads, (1,)) as pool,
         threadpool_limits(1, user_api="blas"),

@@ -1,6 +1,7 @@
 """Compiled rollouts against the same in NumPy, and their digits on several threads."""
 
 import copy
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -432,12 +433,10 @@ def test_single_precision_does_where_kernels_are_too_few(
     assert 0.0 < (away * model.process.spread).max() < 0.1 * model.process.missed.max()
 
 
-def test_slopes_are_those_of_torch_on_any_number_of_threads(
-    case: Case, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model, columns, _, states = case
-    s = np.concatenate([states, np.asarray(columns[0], dtype=np.float64)])[:41]
-    a = np.asarray(columns[1], dtype=np.float64).reshape(len(columns[1]), -1)[: len(s)]
+def test_slopes_are_those_of_torch_on_any_number_of_threads(case: Case) -> None:
+    model, columns, _, _ = case
+    s, a = (np.asarray(x, dtype=np.float64).reshape(len(x), -1) for x in columns[:2])
+    s, a = (np.tile(x, (-(-641 // len(x)), 1))[:641] for x in (s, a))  # worth three threads
     steps = ArrayTransitionModel(model).compiled
     assert steps is not None
     alone = steps.slopes(s, a)
@@ -445,13 +444,61 @@ def test_slopes_are_those_of_torch_on_any_number_of_threads(
     scale = np.abs(exact).max(axis=(0, 2), keepdims=True)
     # Of a cell of a grid without noise large weights cancel.
     assert (np.abs(alone - exact) <= 1e-6 * scale).all()
-    monkeypatch.setattr(compiled, "FEW", 2)
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
         assert np.array_equal(steps.slopes(s, a), alone)
     finally:
         torch.set_num_threads(before)
+
+
+def on_threads(n: int, call: Callable[[], list[np.ndarray]]) -> list[np.ndarray]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(n)
+    try:
+        return call()
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def wide() -> TransitionModel:
+    """Of so many columns and kernels that threads share each of its steps."""
+    rng = np.random.default_rng(4)
+    s, a = rng.uniform(-1.0, 1.0, (700, 10)), rng.uniform(-1.0, 1.0, (700, 2))
+    after = s + 0.1 * np.sin(3.0 * np.roll(s, 1, axis=1) * s) + 0.1 * a @ rng.normal(size=(2, 10))
+    return fitted([s, a, -np.square(s).sum(axis=1), after, (s[:, 0] > 0.95).astype(float)])
+
+
+@pytest.mark.parametrize(("n_paths", "n_draws"), [(1, 0), (5, 0), (6, 3)])
+def test_threads_that_share_steps_change_no_digit(
+    wide: TransitionModel, n_paths: int, n_draws: int
+) -> None:
+    assert wide.process.n_products > 10_000
+    rng = np.random.default_rng(7)
+    limits = torch.full((2,), -1.0), torch.full((2,), 1.0)
+    spec = PolicySpec(kind="deterministic", n_states=10, n_outputs=2, hidden=(6,))
+    actor = ArrayPolicies([spec.build(torch.Generator().manual_seed(1), *limits)])
+    starts, credit = rng.uniform(-1.0, 1.0, (n_paths, 10)), rng.uniform(size=n_paths)
+    by_state, steps = rng.normal(size=(9, n_paths, 2, 10)), ArrayTransitionModel(wide)
+    if n_draws:
+        rows = [torch.rand(40, *width).double() for width in ((10,), (2,), (), (10,), ())]
+        steps = drawn_models(wide, rows, n_draws, rng)
+    assert steps.compiled is not None
+
+    def paths() -> list[np.ndarray]:
+        assert steps.compiled is not None
+        made = steps.compiled.rollout(actor, starts, 9, None)
+        if n_draws:
+            return list(made)
+        return [*made, steps.compiled.action_gradients(made, by_state, 0.9, -9.0, credit, None)]
+
+    alone = on_threads(1, paths)
+    exact = steps.numpy_step(alone[0][0], alone[1][0])
+    np.testing.assert_allclose(alone[2][0], exact.reached, rtol=1e-6, atol=1e-6)
+    for n in (2, 3, 16):
+        shared = on_threads(n, paths)
+        assert all(np.array_equal(one, two) for one, two in zip(alone, shared, strict=True))
 
 
 def test_gusts_of_a_system_without_noise_change_nothing() -> None:

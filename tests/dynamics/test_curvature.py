@@ -9,7 +9,8 @@ import torch
 from reproduction.envs.pendulum import pendulum_grid
 from torch import Tensor
 
-from nopg.dynamics.curvature import derivatives, process_curvature, second_derivatives
+from nopg.dynamics import curvature
+from nopg.dynamics.curvature import _downwards, derivatives, process_curvature, second_derivatives
 from nopg.dynamics.rewards import KnownReward
 from nopg.dynamics.transition_model import TransitionModel
 
@@ -42,6 +43,27 @@ def test_the_curvature_of_a_process_is_that_of_differences() -> None:
         slopes = [process.jacobian(x + sign * moved)[:, -1] for sign in (1.0, -1.0)]
         difference = (slopes[0] - slopes[1]) / (2.0 * size)
         assert found[:, j].numpy() == pytest.approx(difference.numpy(), abs=1e-4)
+
+
+@pytest.mark.parametrize("d", [1, 3, 22])
+def test_what_bends_upwards_is_straightened(d: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(d)
+    root = rng.standard_normal((300, d, d))
+    matrices = torch.from_numpy(root + root.swapaxes(1, 2))
+    matrices[:20] = -torch.from_numpy(root[:20] @ root[:20].swapaxes(1, 2))
+    matrices[20, 0, 0] = np.nan
+    found, before = _downwards(matrices), torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        assert torch.equal(_downwards(matrices), found)
+    finally:
+        torch.set_num_threads(before)
+    torch.testing.assert_close(found[:20], matrices[:20])
+    values, vectors = np.linalg.eigh(matrices[21:].numpy())
+    nearest = np.einsum("bij,bj,bkj->bik", vectors, np.minimum(values, 0.0), vectors)
+    assert found[21:].numpy() == pytest.approx(nearest, abs=1e-12 * d)
+    monkeypatch.setattr(curvature, "compiled", lambda *asked: None)
+    torch.testing.assert_close(_downwards(matrices), found, rtol=1e-10, atol=1e-11)
 
 
 def test_second_derivatives_are_those_of_values() -> None:

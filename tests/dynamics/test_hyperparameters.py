@@ -4,11 +4,15 @@ import numpy as np
 import pytest
 import torch
 
-from nopg.dynamics.gaussian_process import GaussianProcess
+from nopg.compiled import addresses, compiled
+from nopg.dynamics import hyperparameters
+from nopg.dynamics.gaussian_process import GaussianProcess, _enough, _regress
 from nopg.dynamics.hyperparameters import (
     FREE,
     JITTER,
+    ROUTINES,
     Hyperparameters,
+    compiled_regression,
     leave_one_out_errors,
     likeliest_hyperparameters,
     negative_log_posterior,
@@ -149,6 +153,58 @@ def test_the_compiled_likelihood_is_that_of_torch(n: int, d: int, is_linear: boo
     again, expected = likelihood(logs, x, y, JITTER, is_linear)
     assert value == pytest.approx(again, rel=1e-10)
     assert slopes == pytest.approx(expected, rel=1e-8, abs=1e-8)
+
+
+needs_c = pytest.mark.skipif(
+    compiled("nopg.dynamics", "regression.c", False) is None or addresses(*ROUTINES) is None,
+    reason="there is no C compiler, or SciPy's LAPACK has other integers",
+)
+
+
+@needs_c
+@pytest.mark.parametrize(
+    ("n", "n_new", "m", "d"), [(5, 1, 3, 1), (130, 77, 64, 4), (256, 300, 150, 21)]
+)
+def test_compiled_regression_is_that_of_torch(
+    n: int, n_new: int, m: int, d: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = torch.Generator().manual_seed(n)
+    x, new_x = (torch.randn(k, d, generator=generator).double() for k in (n, n_new))
+    y, new_y = (torch.sin(z.sum(dim=1)) + 0.1 * torch.cos(9.0 * z[:, 0]) for z in (x, new_x))
+    found = Hyperparameters(torch.linspace(0.6, 2.0, d).double(), AMPLITUDE, NOISE)
+    apart = torch.stack([x, x], dim=2)[..., 0]  # rows that are not in one piece
+
+    def all_of_it() -> list[torch.Tensor]:
+        regression = _regress(apart, y, x[:m], found)
+        return [
+            leave_one_out_errors(apart, y, found),
+            prediction_errors(apart, y, new_x, new_y, found),
+            regression.first,
+            regression.second,
+            regression.parts,
+            regression.left,
+            torch.tensor(_enough(apart, x[:m], found)),
+        ]
+
+    ours, before = all_of_it(), torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        assert all(torch.equal(a, b) for a, b in zip(ours, all_of_it(), strict=True))
+    finally:
+        torch.set_num_threads(before)
+    assert compiled_regression("nopg_left_out", found.kernel, x, y, None, torch.empty(n).double())
+    monkeypatch.setattr(hyperparameters, "compiled", lambda *asked: None)
+    assert not compiled_regression("nopg_left_out", found.kernel, x, y, None, y)
+    for mine, other in zip(ours, all_of_it(), strict=True):
+        scale = float(other.abs().max())
+        torch.testing.assert_close(mine, other, rtol=1e-8, atol=1e-8 * scale)
+
+
+@needs_c
+def test_what_compiled_regression_cannot_factor_is_left_to_torch() -> None:
+    x, y = torch.zeros(4, 1).double(), torch.ones(4).double()
+    given = ((SCALES[:1], 1.0, -1.0), x, y, x, torch.zeros(4).double())
+    assert not compiled_regression("nopg_prediction_errors", *given, wanted=y)
 
 
 def test_a_covariance_without_a_factor_is_no_optimum() -> None:

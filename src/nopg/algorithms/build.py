@@ -68,9 +68,8 @@ def _spec(settings: NOPGConfig, data: Dataset) -> PolicySpec:
     if (settings.policy == "discrete") != data.is_discrete:
         found = "discrete (integers)" if data.is_discrete else "continuous (floats)"
         raise ConfigError(
-            f"The policy must fit the actions, got policy={settings.policy!r} and "
-            f'{found} actions; use policy="discrete" for integer labels and '
-            "actions.astype(float) for continuous ones."
+            f"The policy must fit the actions, got policy={settings.policy!r} and {found} actions; "
+            'use policy="discrete" for integer labels and actions.astype(float) for others.'
         )
     return PolicySpec(
         kind=settings.policy,
@@ -89,8 +88,7 @@ def _fresh(spec: PolicySpec, settings: NOPGConfig, space: Space[Any], data: Data
     max_std = None if settings.max_std is None else torch.DoubleTensor(settings.max_std)
     if max_std is not None and len(max_std) != spec.n_outputs:
         raise ConfigError(
-            f"`max_std` must have one number per action dimension ({spec.n_outputs}), "
-            f"got {len(max_std)}."
+            f"`max_std` must be one number per action ({spec.n_outputs}), got {len(max_std)}."
         )
     policy = spec.build(Seed(settings.seed).torch("policy-init"), low, high, max_std)
     standardise = getattr(policy, "standardise", None)

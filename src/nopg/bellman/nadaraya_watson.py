@@ -50,8 +50,7 @@ class NadarayaWatson(RowModel):
     def draw_slopes(self, weights: RowWeights, q: Tensor) -> Tensor:
         """The same for rows of several actions per query, (k, m, d_a)."""
         q = q - q.mean()  # covariances do not change, cancellation does
-        d_a = len(self.variances)
-        parts = []
+        d_a, parts = len(self.variances), []
         for b, W in enumerate(weights.blocks):  # (k, m_b, k_b)
             a, beside = self.rows.actions[b], self.rows.beside(b, q)
             features = torch.stack([beside, *a, *(beside * a)], dim=-1)

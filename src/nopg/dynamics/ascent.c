@@ -11,11 +11,10 @@ typedef double real;
 #include "adam.h"
 
 #define GONE 1e-12 /* probability of running at which paths have ended */
-#define FEW 200    /* steps of paths that are worth a thread of their own */
 #define BLOCK 64   /* steps before it is asked whether paths have ended; then twice as many */
 
-typedef int (*Rollouts)(const void *paths, int64_t n_parts, const void *model, const void *policies);
-typedef int (*Backwards)(const void *paths, int64_t n_parts, const void *model);
+typedef int (*Rollouts)(const void *paths, int64_t n_threads, const void *model, const void *policies);
+typedef int (*Backwards)(const void *paths, int64_t n_threads, const void *model);
 typedef int64_t (*Perceptron)(const void *pass, int64_t n_threads);
 
 typedef struct {
@@ -104,12 +103,6 @@ static void improve(const void *job, int64_t first, int64_t last) {
   }
 }
 
-static int64_t at_most(int64_t n_threads, int64_t n_paths, int64_t n_steps) {
-  int64_t most = n_paths * n_steps / FEW + 1;
-  most = most < n_paths ? most : n_paths;
-  return most < n_threads ? most : n_threads;
-}
-
 /* Roll out until all paths have ended, and say how many steps that took; 0 without memory. */
 static int64_t roll_out(const Ascents *u, int64_t n_threads) {
   const Rollout *all = u->forwards;
@@ -123,7 +116,7 @@ static int64_t roll_out(const Ascents *u, int64_t n_threads) {
                     all->actions + row * u->d_a, all->reached + row * d_s,
                     all->following + row * d_s, all->rewards + row, all->terminated + row,
                     all->left + row, all->continuing + row};
-    if (u->roll_out(&some, at_most(n_threads, n, size), u->model, u->policies)) return 0;
+    if (u->roll_out(&some, n_threads, u->model, u->policies)) return 0;
     done += size;
     double most = 0.0;
     for (int64_t b = 0; b < n; b++) most = all->running[b] > most ? all->running[b] : most;
@@ -134,14 +127,14 @@ static int64_t roll_out(const Ascents *u, int64_t n_threads) {
 
 /* Not 0 where there is no memory. */
 int64_t nopg_ascend(const Ascents *u, int64_t n_threads) {
-  int64_t n = u->n_learners, n_paths = n * u->n_starts, side_by_side = n < n_threads ? n : n_threads;
+  int64_t n = u->n_learners, side_by_side = n < n_threads ? n : n_threads;
   for (int64_t k = 0; k < n; k++) copy(u->learners[k]);
   Job job = {u, roll_out(u, n_threads), n_threads / side_by_side, 0};
   if (!job.n_steps) return -1;
   in_parts(slopes, &job, n, side_by_side);
   if (job.is_short) return -1;
   u->backwards->n_steps = job.n_steps;
-  if (u->go_back(u->backwards, at_most(n_threads, n_paths, job.n_steps), u->model)) return -1;
+  if (u->go_back(u->backwards, n_threads, u->model)) return -1;
   in_parts(improve, &job, n, side_by_side);
   return job.is_short ? -1 : 0;
 }

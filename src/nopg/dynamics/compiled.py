@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nopg.compiled import compiled, packed
+from nopg.compiled import MOST_THREADS, compiled, packed
 from nopg.dynamics.hyperparameters import Angle, with_angles
 from nopg.policies.arrays import Array, ArrayPolicies
 from nopg.threads import threads_for
 
 LANES = 8  # kernels that are evaluated at once; arrays are multiples of it
-FEW = 200  # steps of paths that are worth a thread of their own
 
 
 class ProcessArrays(NamedTuple):
@@ -107,7 +106,7 @@ class CompiledModel:
         arrays[0][0] = starts
         draws = None if draws is None else np.ascontiguousarray(draws)
         paths = packed(n, n_steps, draws, running, *arrays)
-        _in_parts(library.nopg_rollout, paths, n, n_steps, self.struct, policies)
+        _call(library.nopg_rollout, paths, self.struct, policies)
         return tuple(arrays)
 
     def action_gradients(
@@ -131,7 +130,7 @@ class CompiledModel:
             for x in (credit, by_state, draws, *steps, found)
         ]
         given = packed(n, n_steps, float(gamma), float(worst), *arrays)
-        _in_parts(compiled_library().nopg_backward, given, n, n_steps, self.struct)
+        _call(compiled_library().nopg_backward, given, self.struct)
         return found
 
     def slopes(self, states: Array, actions: Array) -> Array:
@@ -141,7 +140,7 @@ class CompiledModel:
         self._require(actions, (n, self.d_a))
         found = np.empty((n, sizes["q"], sizes["d_z"]))
         arrays = [*map(np.ascontiguousarray, (states, actions)), found]
-        _in_parts(compiled_library().nopg_slopes, packed(n, *arrays), n, 1, self.struct)
+        _call(compiled_library().nopg_slopes, packed(n, *arrays), self.struct)
         return found
 
     @staticmethod
@@ -157,9 +156,9 @@ def _known(actor: ArrayPolicies, d_a: int) -> tuple[bytes, list[Any]]:
     return laid_out("Policies", actor.compiled_fields(d_a))
 
 
-def _in_parts(function: Any, given: bytes, n: int, n_steps: int, *models: bytes) -> None:
-    """Call it for n paths of so many steps, in parts side by side."""
-    if function(given, threads_for(min(n, max(1, n * n_steps // FEW))), *models):
+def _call(function: Any, given: bytes, *models: bytes) -> None:
+    """Call it with the threads that there are."""
+    if function(given, threads_for(MOST_THREADS), *models):
         raise MemoryError
 
 

@@ -6,15 +6,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nopg.compiled import MOST_THREADS, addresses, compiled, packed
 from nopg.dynamics.gaussian_process import GaussianProcess
 from nopg.dynamics.hyperparameters import angle_bends, angle_slopes
 from nopg.dynamics.rewards import KnownReward
 from nopg.dynamics.rollouts import GONE
 from nopg.dynamics.transition_model import PredictedStep, TransitionModel
 from nopg.policies.arrays import Array
-from nopg.threads import parallel_map
+from nopg.threads import parallel_map, threads_for
 
-BATCH = 128  # steps whose derivatives are taken at once
+BATCH = 512  # steps whose derivatives are taken at once
 LONGER = 2.0  # times its length, up to which a path that has ended is looked at
 DIFFERENCE = 1e-4  # of a known reward's slopes, in deviations of what it depends on
 
@@ -49,24 +50,26 @@ def derivatives(
         survives = PredictedStep(*steps).survives.reshape(is_near.shape)
         n_made = (np.cumprod(survives, axis=0) > GONE).sum(axis=0)
         is_near = np.arange(len(states))[:, None] <= LONGER * (1 + n_made)
-    flat = [torch.from_numpy(x[is_near.ravel()]) for x in (s, a, *steps)]
+    rows, d_s, d = np.flatnonzero(is_near), s.shape[1], s.shape[1] + a.shape[1]
+    widths = [*(field.shape[1:] for field in steps), (d_s, d), (d,), (d, d), (d,), (d,)]
+    whole = [np.zeros((is_near.size, *width)) for width in widths]
 
-    def part(first: int) -> tuple[Tensor, ...]:
-        s, a, *fields = (x[first : first + BATCH] for x in flat)
+    def part(first: int) -> None:
+        some = rows[first : first + BATCH]
+        states, actions, *fields = (torch.from_numpy(x[some]) for x in (s, a, *steps))
         step = PredictedStep(*fields)
-        found = model.jacobians(s, a, step, is_exact=is_exact)
+        found = model.jacobians(states, actions, step, is_exact=is_exact)
         moving = found.next_states @ found.reached
         earning = found.rewards + (found.final_rewards[:, None] @ moving)[:, 0]
         ending = (found.terminated[:, None] @ moving)[:, 0]
         leaving = (found.out_of_support[:, None] @ found.reached)[:, 0]
-        bending = _downwards(_reward_curvature(model, s, a, step, moving))
-        return (*step, moving, earning, bending, ending, leaving)
+        bending = _downwards(_reward_curvature(model, states, actions, step, moving))
+        every = (*step, moving, earning, bending, ending, leaving)
+        for to, made in zip(whole, every, strict=True):
+            to[some] = made.numpy()
 
-    parts = parallel_map(part, range(0, len(flat[0]), BATCH))
-    whole = []
-    for fields in zip(*parts, strict=True):
-        whole.append(np.zeros((*is_near.shape, *fields[0].shape[1:])))
-        whole[-1][is_near] = torch.cat(fields).numpy()
+    parallel_map(part, range(0, len(rows), BATCH))
+    whole = [field.reshape(*is_near.shape, *field.shape[1:]) for field in whole]
     outcomes = PredictedStep(*whole[:6])
     outcomes.terminated[~is_near] = 1.0
     return Derivatives(outcomes, *whole[6:])
@@ -172,6 +175,12 @@ def _downwards(curvature: Tensor) -> Tensor:
     """The nearest matrices that bend nowhere upwards: a maximum of them is one."""
     # A known reward may be undefined where nobody has been.
     curvature = torch.nan_to_num(0.5 * (curvature + curvature.mT), posinf=0.0, neginf=0.0)
+    library, lapack = compiled("nopg.dynamics", "curvature.c", False), addresses("dpotrf", "dsyev")
+    if library is not None and lapack is not None:
+        found, failed = curvature.clone().contiguous(), np.zeros(1, dtype=np.int64)
+        given = packed(lapack, *found.shape[:2], found, failed)
+        if not library.nopg_downwards(given, threads_for(MOST_THREADS)):
+            return found
     bends = torch.linalg.cholesky_ex(-curvature)[1] > 0  # the others are as they should be
     values, vectors = torch.linalg.eigh(curvature[bends])
     curvature[bends] = (vectors * values.clamp_max(0.0)[:, None]) @ vectors.mT

@@ -21,6 +21,7 @@ from nopg.dynamics.hyperparameters import (
     HyperparameterLimits,
     Hyperparameters,
     angle_slopes,
+    compiled_regression,
     robust_hyperparameters,
     with_angles,
 )
@@ -147,21 +148,9 @@ class GaussianProcess:
             missed[i] = is_short[i] * kernels.left[used - 1].sqrt() * unit[j]
             amplitude[j] = found.amplitude * deviations[j]
             noise[j] = found.noise * deviations[j]
-        return cls(
-            centre,
-            spread,
-            linear * unit,
-            curved,
-            inducing,
-            inverse_scales,
-            weights,
-            (first, second),
-            amplitude * unit,
-            noise * unit,
-            _exponent(inducing, inverse_scales),
-            missed,
-            angles,
-        )
+        mean = (centre, spread, linear * unit, curved, inducing, inverse_scales, weights)
+        scatter = ((first, second), amplitude * unit, noise * unit)
+        return cls(*mean, *scatter, _exponent(inducing, inverse_scales), missed, angles)
 
     @property
     def n_products(self) -> int:
@@ -376,12 +365,16 @@ def _enough(x: Tensor, inducing: Tensor, found: Hyperparameters) -> int:
     # What a projection on the first m points leaves of the kernel's variance falls with
     # m, and what noise leaves unknown of m functions, noise^2 m / n, grows: beyond
     # where they meet, points cost time and tell nothing.
-    m, ratio = len(inducing), (found.noise / found.amplitude).square()
+    m, n, ratio = len(inducing), len(x), (found.noise / found.amplitude).square()
     if found.is_noiseless:
         return m
-    inverse, across = _kernels(inducing, x[:N_INDUCING], found.scales)
-    left = 1.0 - (inverse @ across).square().mean(dim=1).cumsum(dim=0)
-    enough = torch.nonzero(left <= ratio * torch.arange(1, m + 1).to(x) / len(x))
+    x, share, factor = x[:N_INDUCING], x.new_empty(m), x.new_empty(m, m)
+    given = ((found.scales, 1.0, JITTER), x, None, inducing, factor, factor, share)
+    if not compiled_regression("nopg_explained", *given):
+        inverse, across = _kernels(inducing, x, found.scales)
+        share = (inverse @ across).square().mean(dim=1)
+    left = 1.0 - share.cumsum(dim=0)
+    enough = torch.nonzero(left <= ratio * torch.arange(1, m + 1).to(x) / n)
     return int(enough[0]) + 1 if len(enough) else m
 
 
@@ -410,12 +403,15 @@ class _KernelRegression(NamedTuple):
 
 
 def _regress(x: Tensor, y: Tensor, inducing: Tensor, found: Hyperparameters) -> _KernelRegression:
-    first, across = _kernels(inducing, x, found.scales)
-    whitened, eye = first @ across, torch.eye(len(inducing)).to(x)
-    ratio = (found.noise / found.amplitude) ** 2 + JITTER
-    inner = torch.linalg.cholesky(ratio * eye + whitened @ whitened.T)
-    second = torch.linalg.solve_triangular(inner, first, upper=False)
-    parts = second @ (across @ y)
+    m, ratio = len(inducing), (found.noise / found.amplitude) ** 2 + JITTER
+    first, second, parts = x.new_empty(m, m), x.new_empty(m, m), x.new_empty(m)
+    given = ((found.scales, 1.0, JITTER), x, y, inducing, first, second, parts)
+    if not compiled_regression("nopg_regress", *given, ratio=float(ratio)):
+        first, across = _kernels(inducing, x, found.scales)
+        whitened, eye = first @ across, torch.eye(m).to(x)
+        inner = torch.linalg.cholesky(ratio * eye + whitened @ whitened.T)
+        second = torch.linalg.solve_triangular(inner, first, upper=False)
+        parts = second @ (across @ y)
     left = (y.square().sum() - parts.square().cumsum(dim=0)).clamp_min(0.0) / len(y)
     return _KernelRegression(first, second, ratio, parts, left)
 

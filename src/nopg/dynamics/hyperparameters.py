@@ -20,8 +20,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from nopg.compiled import MOST_THREADS, addresses, compiled, packed
 from nopg.likelihood import FAILED, minus_log_likelihood
-from nopg.threads import parallel_map
+from nopg.threads import parallel_map, threads_for
 
 T = TypeVar("T", Tensor, NDArray[np.float64])
 
@@ -43,6 +44,7 @@ N_TELLING, ODDS = 128, 100.0
 """Rows whose likelihood tells whether an angle helps, and how much larger it must be:
 decisive by the scale of Jeffreys."""
 JITTER = 1e-8
+ROUTINES = ("dpotrf", "dtrtri", "dtrsm", "dtrmm", "dgemm")  # of SciPy, in `regression.c`
 
 
 class HyperparameterLimits(NamedTuple):
@@ -86,6 +88,11 @@ class Hyperparameters(NamedTuple):
     def is_noiseless(self) -> bool:
         """Whether noise is next to nothing beside what inputs explain."""
         return float(self.noise) < NOISELESS * float(self.amplitude)
+
+    @property
+    def kernel(self) -> tuple[Tensor, float, float]:
+        """Scales, amplitude and variance of measurements, for compiled code."""
+        return self.scales, float(self.amplitude), float(self.noise) ** 2 + JITTER
 
     def covariance(self, x: Tensor, other: Tensor) -> Tensor:
         """k between the rows of `x` and of `other`, (n, m), without noise."""
@@ -183,9 +190,38 @@ def negative_log_posterior(
     return value + 0.5 * float(np.square(away).sum()), gradient
 
 
+def compiled_regression(
+    name: str,
+    kernel: tuple[Tensor, float, float],  # scales (d,), amplitude and variance of the noise
+    x: Tensor,  # samples, (n, d)
+    y: Tensor | None,  # and their target, (n,)
+    points: Tensor | None = None,  # (m, d)
+    *found: Tensor,  # what it fills
+    wanted: Tensor | None = None,  # target at the points, (m,)
+    ratio: float = 0.0,  # of the variances of noise and kernel
+) -> bool:
+    """Whether a function of `regression.c` did what otherwise torch is to do."""
+    # Each of dozens of small calls of torch waits for Python's lock where many targets and models
+    # are fitted side by side.
+    library = compiled("nopg.dynamics", "regression.c", False)
+    lapack = None if library is None else addresses(*ROUTINES)
+    if lapack is None or x.dtype != torch.float64 or not x.is_cpu:
+        return False
+    scales, amplitude, noise = kernel
+    given: list[Any] = [scales, x, y, points, wanted]
+    given = [part if part is None else part.contiguous() for part in given]
+    sizes = (*x.shape, 0 if points is None else len(points), amplitude, noise, float(ratio))
+    job = packed(lapack, *sizes, *given, *found, *[None] * (3 - len(found)))
+    # What fails here fails in torch, which says why.
+    return not getattr(library, name)(job, threads_for(MOST_THREADS))
+
+
 def leave_one_out_errors(x: Tensor, y: Tensor, found: Hyperparameters) -> Tensor:
     """|y - mean| / std of each sample, predicted from all the others, (n,)."""
     # From one inverse: a_i / sqrt(K^-1_ii) with a = K^-1 y (Rasmussen and Williams 2006, Eq. 5.12).
+    errors = torch.empty_like(y)
+    if compiled_regression("nopg_left_out", found.kernel, x, y, None, errors):
+        return errors
     inverse = torch.linalg.inv(found.noisy_covariance(x))
     return torch.abs((inverse @ y) * inverse.diagonal().clamp_min(1e-300).rsqrt())
 
@@ -194,6 +230,9 @@ def prediction_errors(
     x: Tensor, y: Tensor, new_x: Tensor, new_y: Tensor, found: Hyperparameters
 ) -> Tensor:
     """The same of new samples, predicted from (x, y)."""
+    errors, name = torch.empty_like(new_y), "nopg_prediction_errors"
+    if compiled_regression(name, found.kernel, x, y, new_x, errors, wanted=new_y):
+        return errors
     lower = torch.linalg.cholesky(found.noisy_covariance(x))
     across = found.covariance(x, new_x)
     error = torch.abs(new_y - torch.cholesky_solve(y[:, None], lower)[:, 0] @ across)

@@ -129,9 +129,8 @@ def _checked(function: Any, rows: list[Tensor]) -> Array:
             )
     elif np.ptp(rewards) > 0.0:
         warn(
-            "`reward` should be differentiable, it changes from row to row and has no "
-            "gradient, as comparisons have none: plans use it, refinement cannot "
-            "follow it; smooth its jumps if you can."
+            "`reward` should be differentiable, it changes from row to row and has no gradient, as "
+            "comparisons have none: plans use it, refinement cannot; smooth its jumps if you can."
         )
     return rewards
 

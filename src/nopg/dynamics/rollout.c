@@ -30,6 +30,9 @@
 #define TOGETHER 4
 #endif
 #define GONE 1e-12 /* probability of running at which a path has ended */
+#define FEW 200    /* steps of paths that are worth a thread of their own */
+#define WORTH 5000 /* products of a step that are worth one of a team */
+#define BLOCKS 8   /* of targets, by which members of a team share them: the most there are */
 #define IN_STEP 16 /* paths that take each step together: kernels of a target stay near by */
 #define PARTS (LANES / WIDE)
 #define EACH for (int p = 0; p < PARTS; p++)
@@ -653,31 +656,34 @@ static void moments_single(const Model *m, int64_t c, int64_t done, const double
   }
 }
 
-/* The mean of a Gaussian process, or a draw: linear part, kernels and waves. Of `count` paths,
- * `width` apart, filled up to a multiple of TOGETHER. */
-static void predict(const Model *m, int64_t count, const int64_t *draw, int64_t width,
-                    const double *inputs, double *out, double *z, double *scaled) {
-  int64_t d = m->d_z, q = m->q, n_kernels = 0, done = 0, n_waves = m->n_waves;
-  for (int64_t c = 0; c < m->n_curved; c++) n_kernels += m->count[c];
-  standardise(m, filled(count), width, inputs, z);
-  for (int64_t k = 0; k < count; k++) {
-    const double *linear = m->linear + draw[k] * (1 + d) * q;
-    const double *at = z + k / TOGETHER * d * TOGETHER + k % TOGETHER;
-    double *to = out + k * width;
-    memcpy(to, linear, q * sizeof(double));
-    for (int64_t i = 0; i < d; i++)
-      for (int64_t j = 0; j < q; j++) to[j] += at[i * TOGETHER] * linear[(1 + i) * q + j];
+/* The linear part of a mean, or of a draw, of one path. */
+static void predict_linear(const Model *m, int64_t draw, const double *input, double *out) {
+  int64_t d = m->d_z, q = m->q;
+  const double *linear = m->linear + draw * (1 + d) * q;
+  memcpy(out, linear, q * sizeof(double));
+  for (int64_t i = 0; i < d; i++) {
+    double at = (input[i] - m->centre[i]) * m->factor[i];
+    for (int64_t j = 0; j < q; j++) out[j] += at * linear[(1 + i) * q + j];
   }
-  for (int64_t c = 0; c < m->n_curved; done += m->count[c++])
+}
+
+/* Kernels and waves of curved targets from `first_target` on, of paths at z, filled up to a
+ * multiple of TOGETHER: rows of `sums`, IN_STEP apart. */
+static void predict(const Model *m, int64_t first_target, int64_t last_target, int64_t count,
+                    const int64_t *draw, const double *z, double *scaled, double *sums) {
+  int64_t d = m->d_z, n_kernels = 0, done = 0, n_waves = m->n_waves;
+  for (int64_t c = 0; c < m->n_curved; c++) {
+    if (c < first_target) done += m->count[c];
+    n_kernels += m->count[c];
+  }
+  for (int64_t c = first_target; c < last_target; done += m->count[c++])
     for (int64_t first = 0; first < count; first += TOGETHER) {
       const double *at = z + first * d, *weights[TOGETHER];
-      double half[TOGETHER], none[TOGETHER] = {0};
+      double half[TOGETHER], none[TOGETHER] = {0}, *found = sums + c * IN_STEP + first;
       vec total[TOGETHER] = {0};
       scale(m, c, at, scaled, half);
       if (m->is_single[c]) {
-        predict_single(m, c, done, n_kernels, draw + first, at, scaled, half, none);
-        for (int k = 0; k < TOGETHER && first + k < count; k++)
-          out[(first + k) * width + m->target[c]] += none[k];
+        predict_single(m, c, done, n_kernels, draw + first, at, scaled, half, found);
         continue;
       }
       for (int k = 0; k < TOGETHER; k++)
@@ -689,8 +695,7 @@ static void predict(const Model *m, int64_t count, const int64_t *draw, int64_t 
       Sum waves = {d, n_waves, m->phases + c * n_waves, none, at, m->frequencies + c * n_waves * d,
                    1};
       if (n_waves) add_up(&waves, first + 1 == count, weights, total);
-      for (int k = 0; k < TOGETHER && first + k < count; k++)
-        out[(first + k) * width + m->target[c]] += sum(total[k]);
+      for (int k = 0; k < TOGETHER; k++) found[k] = sum(total[k]);
     }
 }
 
@@ -872,73 +877,133 @@ typedef struct {
   const Model *model;
   const Policies *policies;
   const void *given;   /* what else they take */
+  Work work;
+  int64_t n_each;      /* threads that share the targets of a part */
   atomic_int is_short; /* of memory */
 } Job;
 
-static double *room(Job *job, int64_t size) {
-  double *memory = calloc(size, sizeof(double));
-  if (!memory) atomic_store(&job->is_short, 1);
-  return memory;
+/* A part of it, and its threads, which go through it together: each does what there is to do for
+ * some paths, and then for some targets of all of them. */
+typedef struct {
+  Job *job;
+  int64_t first, last;
+  Crew crew;
+  atomic_int is_short;
+  double *common; /* memory */
+} Team;
+
+/* Memory of a member's own, and of all; none where one of them has none. */
+static double *room(Team *team, int64_t member, int64_t common, int64_t own) {
+  double *memory = calloc(own, sizeof(double));
+  if (!member) team->common = calloc(common, sizeof(double));
+  if (!memory || (!member && !team->common)) atomic_store(&team->is_short, 1);
+  meet(&team->crew);
+  if (!atomic_load(&team->is_short)) return memory;
+  atomic_store(&team->job->is_short, 1);
+  free(memory);
+  return NULL;
+}
+
+/* What a target costs in a step, in products in single precision. */
+static int64_t cost_of(const Model *m, int64_t c) {
+  return (m->count[c] + m->n_waves) * m->d_z * (m->is_single[c] ? 1 : 2);
+}
+
+static int64_t whole_cost(const Model *m) {
+  int64_t cost = 0;
+  for (int64_t c = 0; c < m->n_curved; c++) cost += cost_of(m, c);
+  return cost;
+}
+
+/* The first target of a block: all cost about as much. */
+static int64_t begin_of(const Model *m, int64_t block) {
+  int64_t whole = whole_cost(m), done = 0, c = 0;
+  for (; c < m->n_curved && done * BLOCKS < whole * block; c++) done += cost_of(m, c);
+  return block == BLOCKS ? m->n_curved : c;
+}
+
+static void with_team(const void *given, int64_t first, int64_t last) {
+  Job *job = (Job *)given;
+  Team team = {.job = job, .first = first, .last = last};
+  in_step(job->work, &team, &team.crew, job->n_each);
+  free(team.common);
 }
 
 /* Not 0 where there is no memory. */
 static int share_out(Work work, const Model *m, const Policies *a, const void *given,
-                     int64_t count, int64_t n_parts) {
-  Job job = {m, a, given, 0};
-  in_parts(work, &job, count, n_parts);
+                     int64_t count, int64_t n_steps, int64_t n_threads) {
+  Job job = {m, a, given, work, 1, 0};
+  int64_t worth = whole_cost(m) / WORTH, n_parts = count * n_steps * (1 + worth) / FEW;
+  int64_t most = worth < BLOCKS ? worth : BLOCKS;
+  if (n_steps > 1 && worth > 1) /* one path takes about as long as some together */
+    n_parts = filled(count) / TOGETHER;
+  n_parts = n_parts < count ? n_parts : count;
+  n_parts = n_parts < n_threads ? n_parts : n_threads;
+  n_parts = n_parts < 1 ? 1 : n_parts;
+  if (n_steps > 1 && worth > 1) job.n_each = n_threads / n_parts < most ? n_threads / n_parts : most;
+  in_parts(with_team, &job, count, n_parts);
   return job.is_short;
 }
 
-/* Those of the paths from `first` to `last`. */
-static void roll_out(const void *job, int64_t first, int64_t last) {
-  const Rollout *r = ((const Job *)job)->given;
-  const Model *m = ((const Job *)job)->model;
-  const Policies *a = ((const Job *)job)->policies;
-  int64_t n_paths = r->n_paths, n_steps = r->n_steps;
+/* What a member of a team does. */
+static void roll_out(const void *given, int64_t member, int64_t next) {
+  Team *team = (Team *)given;
+  const Rollout *r = team->job->given;
+  const Model *m = team->job->model;
+  const Policies *a = team->job->policies;
+  int64_t n_paths = r->n_paths, n_steps = r->n_steps, size = crew_size(&team->crew);
+  int64_t first_target = begin_of(m, BLOCKS * member / size);
+  int64_t last_target = begin_of(m, BLOCKS * next / size);
   const double *draws = r->draws;
   double *running = r->running, *states = r->states, *actions = r->actions;
   double *reached = r->reached, *following = r->following, *rewards = r->rewards;
   double *terminated = r->terminated, *left = r->left, *continuing = r->continuing;
   int64_t width = m->d_z + m->q + 4 * LANES, own = widest(&a->net);
   width = own > width ? own : width;
-  double *memory = room((Job *)job, (4 * IN_STEP + 2) * width + m->n_points);
+  double *memory = room(team, member, (2 * width + m->n_curved + 1) * IN_STEP,
+                        (2 * IN_STEP + 2) * width + m->n_points);
   if (!memory) return;
-  double *inputs = memory, *outs = inputs + IN_STEP * width, *z = outs + IN_STEP * width;
-  double *scaled = z + IN_STEP * width, *one = scaled + IN_STEP * width;
-  double *two = one + width, *scores = two + width;
+  double *inputs = team->common, *outs = inputs + IN_STEP * width, *sums = outs + IN_STEP * width;
+  double *are_gone = sums + IN_STEP * m->n_curved, *z = memory, *scaled = z + IN_STEP * width;
+  double *one = scaled + IN_STEP * width, *two = one + width, *scores = two + width;
   int64_t per_draw = n_paths / m->n_draws, beside = m->n_ending;
-  for (; first < last; first += IN_STEP) {
-    int64_t count = last - first < IN_STEP ? last - first : IN_STEP, draw[IN_STEP], path[IN_STEP];
+  for (int64_t first = team->first; first < team->last; first += IN_STEP) {
+    int64_t count = team->last - first < IN_STEP ? team->last - first : IN_STEP;
+    int64_t draw[IN_STEP], path[IN_STEP];
     double before[IN_STEP];
-    for (int64_t k = 0; k < count; k++) {
-      path[k] = first + k;
+    for (int64_t k = 0; k < count; k++) path[k] = first + k;
+    for (int64_t k = member; k < count; k += size) {
       if (m->n_pairs) before[k] = potential(m, states + (first + k) * m->d_s, NULL);
+      are_gone[k] = 0.0;
     }
     for (int64_t t = 0; t < n_steps; t++) {
-      int64_t n_gone = 0;
-      for (int64_t k = 0; k < count; k++) {
+      int64_t n_left = 0;
+      for (int64_t k = member; k < count; k += size) {
         int64_t b = path[k], row = t * n_paths + b;
         double *state = states + row * m->d_s;
+        if (are_gone[k]) continue;
         if (t) memcpy(state, following + (row - n_paths) * m->d_s, m->d_s * sizeof(double));
-        if (running && running[b] < GONE) {
-          n_gone++;
-          for (; row < n_steps * n_paths; row += n_paths) {
-            memcpy(states + row * m->d_s, state, m->d_s * sizeof(double));
-            memcpy(reached + row * m->d_s, state, m->d_s * sizeof(double));
-            memcpy(following + row * m->d_s, state, m->d_s * sizeof(double));
-            memset(actions + row * m->d_a, 0, m->d_a * sizeof(double));
-            rewards[row] = left[row] = continuing[row] = 0.0;
-            terminated[row] = 1.0;
-          }
-        } else {
-          path[k - n_gone] = b;
-          before[k - n_gone] = before[k];
+        if (!running || running[b] >= GONE) continue;
+        are_gone[k] = 1.0;
+        for (; row < n_steps * n_paths; row += n_paths) {
+          memcpy(states + row * m->d_s, state, m->d_s * sizeof(double));
+          memcpy(reached + row * m->d_s, state, m->d_s * sizeof(double));
+          memcpy(following + row * m->d_s, state, m->d_s * sizeof(double));
+          memset(actions + row * m->d_a, 0, m->d_a * sizeof(double));
+          rewards[row] = left[row] = continuing[row] = 0.0;
+          terminated[row] = 1.0;
         }
       }
-      count -= n_gone;
-      if (!count) break;
+      for (int64_t k = 0; size == 1 && k < count; k++) { /* alone it can leave gaps out */
+        if (are_gone[k]) continue;
+        path[n_left] = path[k];
+        before[n_left] = before[k];
+        are_gone[n_left++] = 0.0;
+      }
+      if (size == 1) count = n_left;
       for (int64_t k = 0; k < filled(count); k++) draw[k] = path[k < count ? k : 0] / per_draw;
-      for (int64_t k = 0; k < count; k++) {
+      for (int64_t k = member; k < count; k += size) {
+        if (are_gone[k]) continue;
         int64_t b = path[k], row = t * n_paths + b;
         double *state = states + row * m->d_s, *action = actions + row * m->d_a;
         const double *given = a->given ? a->given + row * m->d_a : NULL;
@@ -948,15 +1013,21 @@ static void roll_out(const void *job, int64_t first, int64_t last) {
           act(&a->net, b / (n_paths / a->net.count), state, action, one, two);
         if (a->gains) feed_back(m, a, row, state, action);
         fill(m, state, action, inputs + k * width);
+        predict_linear(m, draw[k], inputs + k * width, outs + k * width);
       }
-      for (int64_t k = count; k < filled(count); k++)
-        memcpy(inputs + k * width, inputs, width * sizeof(double));
-      predict(m, count, draw, width, inputs, outs, z, scaled);
-      for (int64_t k = 0; k < count; k++) {
+      meet(&team->crew);
+      for (int64_t k = 0; size > 1 && k < count; k++) n_left += !are_gone[k];
+      if (!n_left) break;
+      standardise(m, filled(count), width, inputs, z);
+      predict(m, first_target, last_target, count, draw, z, scaled, sums);
+      meet(&team->crew);
+      for (int64_t k = member; k < count; k += size) {
+        if (are_gone[k]) continue;
         int64_t row = t * n_paths + path[k];
         double *input = inputs + k * width, *out = outs + k * width;
         double *state = states + row * m->d_s, *after = following + row * m->d_s;
         double *there = reached + row * m->d_s;
+        for (int64_t c = 0; c < m->n_curved; c++) out[m->target[c]] += sums[c * IN_STEP + k];
         for (int64_t i = 0; i < m->d_p; i++) there[i] = state[i] + out[i];
         if (draws && m->log_std) disturb(m, input, draws + row * m->d_s, there);
         for (int64_t i = 0; i < m->n_copied; i++) {
@@ -987,12 +1058,13 @@ static void roll_out(const void *job, int64_t first, int64_t last) {
         if (running) running[path[k]] *= (1.0 - terminated[row]) * (1.0 - left[row]);
       }
     }
+    meet(&team->crew);
   }
   free(memory);
 }
 
-int nopg_rollout(const Rollout *r, int64_t n_parts, const Model *m, const Policies *a) {
-  return share_out(roll_out, m, a, r, r->n_paths, n_parts);
+int nopg_rollout(const Rollout *r, int64_t n_threads, const Model *m, const Policies *a) {
+  return share_out(roll_out, m, a, r, r->n_paths, r->n_steps, n_threads);
 }
 
 /* Sums of weighted kernels, and of these times each column of their points, (d, TOGETHER). */
@@ -1055,21 +1127,17 @@ static void moments_at(const Model *m, int64_t c, int64_t done, int64_t count, c
     moments_of(&kernels, TOGETHER, m->weights + done, kept, whole, moments);
 }
 
-/* slope += sum_j g_j d predict_j / d input, of the mean (one draw, no waves), of `count` paths. The
- * kernel of a point u has the derivative k (u - z) / scale^2, and the angle of (x, y) changes by
- * (x dy - y dx) / (x^2 + y^2). */
-static void predict_backward(const Model *m, int64_t count, int64_t width, const double *inputs,
-                             const double *gs, double *slopes, double *z, double *scaled,
-                             double *kept) {
-  int64_t d = m->d_z, q = m->q, done = 0;
-  double moments[(d + EVERY) * TOGETHER], added[filled(count) * d]; /* as z is */
-  memset(added, 0, sizeof(added));
-  standardise(m, filled(count), width, inputs, z);
-  for (int64_t k = 0; k < count; k++)
-    for (int64_t i = 0; i < d; i++)
-      for (int64_t j = 0; j < q; j++)
-        slopes[k * width + i] += gs[k * width + j] * m->linear[(1 + i) * q + j] * m->factor[i];
-  for (int64_t c = 0; c < m->n_curved; done += m->count[c++])
+/* What the kernels of some targets add to sum_j g_j d predict_j / dz, of the mean (one draw, no
+ * waves), at z: (d, TOGETHER) for each TOGETHER paths. The kernel of a point u has the derivative
+ * k (u - z) / scale^2. */
+static void predict_backward(const Model *m, int64_t first_target, int64_t last_target,
+                             int64_t count, int64_t width, const double *gs, const double *z,
+                             double *scaled, double *kept, double *added) {
+  int64_t d = m->d_z, done = 0;
+  double moments[(d + EVERY) * TOGETHER];
+  memset(added, 0, filled(count) * d * sizeof(double));
+  for (int64_t c = 0; c < first_target; c++) done += m->count[c];
+  for (int64_t c = first_target; c < last_target; done += m->count[c++])
     for (int64_t first = 0; first < count; first += TOGETHER) {
       const double *at = z + first * d, *by_scale = m->inverse_scales + c * d;
       double whole[TOGETHER];
@@ -1084,18 +1152,27 @@ static void predict_backward(const Model *m, int64_t count, int64_t width, const
           added[first * d + i * TOGETHER + k] += by_target[k] * moment * by_scale[i];
         }
     }
-  for (int64_t k = 0; k < count; k++)
-    for (int64_t i = 0; i < d; i++)
-      slopes[k * width + i] +=
-          added[(k / TOGETHER * d + i) * TOGETHER + k % TOGETHER] * m->factor[i];
-  for (int64_t k = 0; k < count; k++)
-    for (int64_t l = 0; l < d - m->d; l++) {
-      const int64_t i = m->turned[3 * l], j = m->turned[3 * l + 1];
-      double *slope = slopes + k * width, x = inputs[k * width + i], y = inputs[k * width + j];
-      double by_angle = slope[m->d + l] / fmax(x * x + y * y, 1e-18);
-      slope[i] -= y * by_angle;
-      slope[j] += x * by_angle;
-    }
+}
+
+/* slope += sum_j g_j d predict_j / d input of the k-th path, with what was `added` by each block of
+ * targets. The angle of (x, y) changes by (x dy - y dx) / (x^2 + y^2). */
+static void finish_backward(const Model *m, int64_t k, const double *input, const double *g,
+                            const double *added, double *slope) {
+  int64_t d = m->d_z, q = m->q;
+  added += k / TOGETHER * d * TOGETHER + k % TOGETHER;
+  for (int64_t i = 0; i < d; i++) {
+    double by_kernels = 0.0;
+    for (int64_t j = 0; j < q; j++) slope[i] += g[j] * m->linear[(1 + i) * q + j] * m->factor[i];
+    for (int64_t block = 0; block < BLOCKS; block++)
+      by_kernels += added[(block * IN_STEP * d) + i * TOGETHER];
+    slope[i] += by_kernels * m->factor[i];
+  }
+  for (int64_t l = 0; l < d - m->d; l++) {
+    const int64_t i = m->turned[3 * l], j = m->turned[3 * l + 1];
+    double x = input[i], y = input[j], by_angle = slope[m->d + l] / fmax(x * x + y * y, 1e-18);
+    slope[i] -= y * by_angle;
+    slope[j] += x * by_angle;
+  }
 }
 
 /* d predict / d (state, action, angles) of the mean, (n, q, d_z). */
@@ -1105,14 +1182,16 @@ typedef struct {
   double *slopes;
 } Slopes;
 
-/* Those of rows from `first` to `last`. */
-static void slope(const void *job, int64_t first, int64_t last) {
-  const Slopes *all = ((const Job *)job)->given;
-  const Model *m = ((const Job *)job)->model;
+/* Those of the rows of a team, of one. */
+static void slope(const void *given, int64_t member, int64_t next) {
+  Team *team = (Team *)given;
+  const Slopes *all = team->job->given;
+  const Model *m = team->job->model;
+  int64_t first = team->first, last = team->last;
   const double *states = all->states, *actions = all->actions;
   int64_t d = m->d_z, q = m->q, most = 0;
   for (int64_t c = 0; c < m->n_curved; c++) most = m->count[c] > most ? m->count[c] : most;
-  double *memory = room((Job *)job, (3 * IN_STEP + EVERY) * d + most * TOGETHER);
+  double *memory = room(team, member, next, (3 * IN_STEP + EVERY) * d + most * TOGETHER);
   if (!memory) return;
   double *inputs = memory, *z = inputs + IN_STEP * d, *scaled = z + IN_STEP * d;
   double *kept = scaled + IN_STEP * d, moments[(d + EVERY) * TOGETHER];
@@ -1144,8 +1223,8 @@ static void slope(const void *job, int64_t first, int64_t last) {
   free(memory);
 }
 
-int nopg_slopes(const Slopes *all, int64_t n_parts, const Model *m) {
-  return share_out(slope, m, NULL, all, all->n, n_parts);
+int nopg_slopes(const Slopes *all, int64_t n_threads, const Model *m) {
+  return share_out(slope, m, NULL, all, all->n, 1, n_threads);
 }
 
 static void disturb_backward(const Model *m, const double *input, const double *draws,
@@ -1211,29 +1290,33 @@ static void terminate_backward(const Model *m, const double *state, double *scor
   }
 }
 
-/* Those of the paths from `first` to `last`. */
-static void go_back(const void *job, int64_t first, int64_t last) {
-  const Backward *all = ((const Job *)job)->given;
-  const Model *m = ((const Job *)job)->model;
-  int64_t n_paths = all->n_paths, n_steps = all->n_steps;
+/* What a member of a team does. */
+static void go_back(const void *given, int64_t member, int64_t next) {
+  Team *team = (Team *)given;
+  const Backward *all = team->job->given;
+  const Model *m = team->job->model;
+  int64_t n_paths = all->n_paths, n_steps = all->n_steps, size = crew_size(&team->crew);
+  int64_t first_block = BLOCKS * member / size, last_block = BLOCKS * next / size;
   double gamma = all->gamma, worst = all->worst, *gradients = all->gradients;
   const double *credit = all->credit, *by_state = all->by_state, *draws = all->draws;
   const double *states = all->states, *actions = all->actions, *reached = all->reached;
   const double *following = all->following, *rewards = all->rewards;
   const double *terminated = all->terminated, *left = all->left, *continuing = all->continuing;
-  int64_t d_s = m->d_s, d_a = m->d_a, width = m->d_z + m->q + m->d_s, most = 0;
+  int64_t d_s = m->d_s, d_a = m->d_a, d = m->d_z, width = d + m->q + m->d_s, most = 0;
   for (int64_t c = 0; c < m->n_curved; c++) most = m->count[c] > most ? m->count[c] : most;
-  int64_t size = (8 * IN_STEP + 3) * width + m->n_points + most * TOGETHER;
-  double *memory = room((Job *)job, size);
+  int64_t common = IN_STEP * (3 * width + BLOCKS * d);
+  int64_t own = (5 * IN_STEP + 3) * width + m->n_points + most * TOGETHER;
+  double *memory = room(team, member, common, own);
   if (!memory) return;
-  double *inputs = memory, *gs = inputs + IN_STEP * width, *slopes = gs + IN_STEP * width;
-  double *z = slopes + IN_STEP * width, *scaled = z + IN_STEP * width;
+  double *inputs = team->common, *gs = inputs + IN_STEP * width, *slopes = gs + IN_STEP * width;
+  double *added = slopes + IN_STEP * width, *z = memory, *scaled = z + IN_STEP * width;
   double *adjoints = scaled + IN_STEP * width, *after = adjoints + IN_STEP * width;
   double *ending = after + width, *final = ending + width, *scores = final + width;
   double *later = scores + m->n_points, *here = later + IN_STEP * width;
   double *kept = here + IN_STEP * width;
-  for (; first < last; first += IN_STEP) {
-    int64_t every = last - first < IN_STEP ? last - first : IN_STEP, ends[IN_STEP], path[IN_STEP];
+  for (int64_t first = team->first; first < team->last; first += IN_STEP) {
+    int64_t every = team->last - first, ends[IN_STEP], path[IN_STEP];
+    every = every < IN_STEP ? every : IN_STEP;
     double values[IN_STEP] = {0}, expected[IN_STEP];
     memset(adjoints, 0, IN_STEP * width * sizeof(double));
     for (int64_t k = 0; k < every; k++) { /* what comes when it is gone moves nothing */
@@ -1246,13 +1329,13 @@ static void go_back(const void *job, int64_t first, int64_t last) {
     for (int64_t t = n_steps - 1; t >= 0; t--) {
       int64_t count = 0;
       for (int64_t k = 0; k < every; k++) {
-        if (t < ends[k])
-          path[count++] = k;
-        else
+        if (t < ends[k] || size > 1) path[count++] = k; /* alone it can leave gaps out */
+        if (t >= ends[k] && k % size == member)
           memset(gradients + (t * n_paths + first + k) * d_a, 0, d_a * sizeof(double));
       }
       for (int64_t l = 0; l < count; l++) {
         int64_t k = path[l], row = t * n_paths + first + k;
+        if (t >= ends[k] || k % size != member) continue;
         const double *there = reached + row * d_s, *adjoint = adjoints + k * width;
         double *input = inputs + l * width, *g = gs + l * width, *slope = slopes + l * width;
         double stays = 1.0 - terminated[row], out = left[row], value = values[k];
@@ -1291,11 +1374,18 @@ static void go_back(const void *job, int64_t first, int64_t last) {
         if (draws && m->log_std) disturb_backward(m, input, draws + row * d_s, g, slope);
         g[m->d_p] = counts;
       }
-      predict_backward(m, count, width, inputs, gs, slopes, z, scaled, kept);
+      meet(&team->crew);
+      if (count) standardise(m, filled(count), width, inputs, z);
+      for (int64_t block = first_block; block < last_block; block++)
+        predict_backward(m, begin_of(m, block), begin_of(m, block + 1), count, width, gs, z, scaled,
+                         kept, added + block * IN_STEP * d);
+      meet(&team->crew);
       for (int64_t l = 0; l < count; l++) {
         int64_t k = path[l], row = t * n_paths + first + k;
+        if (t >= ends[k] || k % size != member) continue;
         double *gradient = gradients + row * d_a, *slope = slopes + l * width;
         double *adjoint = adjoints + k * width;
+        finish_backward(m, l, inputs + l * width, gs + l * width, added, slope);
         memcpy(gradient, slope + d_s, d_a * sizeof(double));
         for (int64_t i = 0; i < d_s; i++) {
           adjoint[i] = slope[i];
@@ -1310,6 +1400,6 @@ static void go_back(const void *job, int64_t first, int64_t last) {
   free(memory);
 }
 
-int nopg_backward(const Backward *all, int64_t n_parts, const Model *m) {
-  return share_out(go_back, m, NULL, all, all->n_paths, n_parts);
+int nopg_backward(const Backward *all, int64_t n_threads, const Model *m) {
+  return share_out(go_back, m, NULL, all, all->n_paths, all->n_steps, n_threads);
 }

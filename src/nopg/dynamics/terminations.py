@@ -16,6 +16,7 @@ LEAST = 10  # ends beyond no limit from which on columns have widths of their ow
 BEYOND = 2.0  # typical steps that ends may be beyond a limit, on average
 LOG_WIDTHS = (-4.0, 4.0)  # of the kernel along a column, in deviations of the data
 N_SEARCHED, PRIOR = 30, 1e-3  # steps of a search for widths, and its prior
+AT_ONCE, EXACT = 4_000_000, "donot_use_mm_for_euclid_dist"  # distances, and how they are found
 BORDER = 6.0  # kernel widths from a limit, within which states are mirrored at it
 
 
@@ -135,8 +136,9 @@ def continuing_rewards(inputs: Tensor, rewards: Tensor, terminations: Tensor) ->
     spread = inputs.std(dim=0, correction=0)
     x = inputs / torch.where(spread > 1e-12, spread, torch.ones_like(spread))
     others, found = x[~is_terminal], rewards.clone()
-    nearest = [int(torch.cdist(one[None], others).argmin()) for one in x[is_terminal]]
-    found[is_terminal] = rewards[~is_terminal][torch.tensor(nearest)]
+    parts = torch.split(x[is_terminal], max(1, AT_ONCE // len(others)))
+    nearest = [torch.cdist(part, others, compute_mode=EXACT).argmin(dim=1) for part in parts]
+    found[is_terminal] = rewards[~is_terminal][torch.cat(nearest)]
     return found
 
 

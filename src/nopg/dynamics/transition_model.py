@@ -437,8 +437,7 @@ class ArrayTransitionModel:
         """States within bounds, and the probability that no data tell what follows."""
         # 1 - exp(-1/2 sum_d (distance beyond the bounds / typical step)_d^2): slopes lead back.
         after = np.minimum(np.maximum(reached, self._low), self._high)
-        beyond = reached - after
-        out = np.zeros(len(reached))
+        beyond, out = reached - after, np.zeros(len(reached))
         if beyond.any():  # rarely
             if self._bounds.saturation.exists:
                 after = self._bounds.clip(torch.from_numpy(reached)).numpy()
@@ -450,21 +449,13 @@ class ArrayTransitionModel:
 def mean_arrays(process: GaussianProcess) -> ProcessArrays:
     """All that makes up the mean of a process."""
     c, d = process.inverse_scales.shape
-    return ProcessArrays(
-        process.centre.numpy(),
-        1.0 / process.spread.numpy(),
-        process.linear.numpy()[None],
-        process.curved.tolist(),
-        process.inducing.numpy(),
-        process.inverse_scales.numpy(),
-        process.exponent.numpy(),
-        [process.weights[i : i + 1, : process.n_kernels(i)].numpy() for i in range(c)],
-        np.zeros((c, d, 0)),
-        np.zeros((c, 0)),
-        np.zeros((1, c, 0)),
-        process.angles,
-        process.missed.numpy(),
-    )
+    linear = (process.centre.numpy(), 1.0 / process.spread.numpy(), process.linear.numpy()[None])
+    points, scales = process.inducing.numpy(), process.inverse_scales.numpy()
+    kernels = (points, scales, process.exponent.numpy())
+    weights = [process.weights[i : i + 1, : process.n_kernels(i)].numpy() for i in range(c)]
+    waves = (np.zeros((c, d, 0)), np.zeros((c, 0)), np.zeros((1, c, 0)))
+    some, missed = process.curved.tolist(), process.missed.numpy()
+    return ProcessArrays(*linear, some, *kernels, weights, *waves, process.angles, missed)
 
 
 class _ArrayProcess:

@@ -83,9 +83,8 @@ def replica_weights(data: Dataset, samples: Samples, generator: np.random.Genera
     # One episode alone has no spread between episodes: samples are weighted, and a warning says so.
     if data.n_episodes == 1:
         warn(
-            "Intervals over episodes need two or more, these data have one; its "
-            "samples are resampled instead, so the interval cannot tell how much "
-            "another run would have differed."
+            "Intervals over episodes need two or more, these data have one; its samples are drawn "
+            "instead, so the interval cannot tell how much another run would have differed."
         )
     units = np.arange(len(data)) if data.episodes is None or data.n_episodes == 1 else data.episodes
     _, numbers = np.unique(units, return_inverse=True)

@@ -85,6 +85,7 @@ class ModelEvaluator:
 
     def prepare(self) -> None:
         """Make what no policy changes, so that it is there when one is evaluated."""
+        _ = [*self.models]  # all wait for the second
         replayed: Callable[[], Any] = partial(getattr, self, "replay")
         if n_workers() >= SPARE:
             replayed = ahead(replayed)

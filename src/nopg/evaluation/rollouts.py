@@ -106,9 +106,8 @@ def _predicate(region: Callable[..., Any]) -> Membership:
             found = np.asarray(region(states))
         except Exception as error:
             raise ConfigError(
-                f"`region` must take an array of states {states.shape}, it raised "
-                f"{type(error).__name__}: {error}; write it for rows of states, such "
-                "as lambda s: s[:, 0] > 1."
+                f"`region` must take states {states.shape}, it raised {type(error).__name__}: "
+                f"{error}; write it for rows of states, such as lambda s: s[:, 0] > 1."
             ) from error
         if found.shape != (len(states),) or found.dtype.kind != "b":
             raise ConfigError(

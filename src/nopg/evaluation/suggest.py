@@ -119,13 +119,9 @@ def path_places(
     lasts = np.stack([1.0 - one.outcome.terminated for one in path])  # (T, B)
     alive = np.cumprod(np.vstack([np.ones(len(starts)), lasts[:-1]]), axis=0)
     visits = torch.from_numpy(gamma ** np.arange(n_steps)[:, None] * alive / n_paths).reshape(-1)
-    return Places(
-        torch.cat(inputs[::-1]),
-        visits,
-        torch.cat(slopes[::-1]) * visits[:, None],
-        np.tile(np.arange(len(starts)), n_steps),
-        np.repeat(np.arange(n_steps), len(starts)),
-    )
+    origin = (np.tile(np.arange(n_paths), n_steps), np.repeat(np.arange(n_steps), n_paths))
+    slope = torch.cat(slopes[::-1]) * visits[:, None]
+    return Places(torch.cat(inputs[::-1]), visits, slope, *origin)
 
 
 def _product(rows: Tensor, matrices: Tensor) -> Tensor:

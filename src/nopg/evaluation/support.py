@@ -38,20 +38,16 @@ class Support:
     def __len__(self) -> int:
         return len(self.mass)
 
-    def mean_distance(self) -> float:
-        """Distance to the nearest sample, averaged with `weights`."""
-        return float(np.average(self.distance, weights=self.weights))
-
     def share_beyond(self, distance: float) -> float:
         """Share of the weight that lies farther than this from every sample."""
         return float(self.weights[self.distance > distance].sum() / self.weights.sum())
 
     def __repr__(self) -> str:
+        distance = float(np.average(self.distance, weights=self.weights))
         return (
-            f"Support({len(self)} places: mass {np.median(self.mass):.3g} and "
-            f"effective samples {np.median(self.effective):.3g} in the middle, nearest "
-            f"sample {self.mean_distance():.2f} bandwidths away on average, "
-            f"{self.share_beyond(3.0):.0%} beyond 3)"
+            f"Support({len(self)} places: mass {np.median(self.mass):.3g} and effective samples "
+            f"{np.median(self.effective):.3g} in the middle, nearest sample {distance:.2f} "
+            f"bandwidths away on average, {self.share_beyond(3.0):.0%} beyond 3)"
         )
 
 

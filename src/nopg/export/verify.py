@@ -84,8 +84,7 @@ def trial_states(policy: FittedPolicy, n_states: int = N_STATES) -> FloatArray:
         if (standardise := getattr(policy.policy, "standardise", None)) is not None:
             known = known * standardise.std.numpy() + standardise.mean.numpy()
     low, high = known.min(axis=0), known.max(axis=0)
-    half = 0.5 * (high - low) + 1e-3
-    n_known = n_states // 2
+    half, n_known = 0.5 * (high - low) + 1e-3, n_states // 2
     inside = rng.uniform(low, high, size=((n_states - n_known) // 2, len(low)))
     n_left = n_states - n_known - len(inside)
     outside = rng.uniform(low - 9 * half, high + 9 * half, size=(n_left, len(low)))

@@ -10,8 +10,7 @@ try:
     import triton.language as tl
 except ImportError as error:
     raise MissingExtraError(
-        "GPU kernels need the package `triton`, which is not installed; "
-        'run pip install "nopg[gpu]".'
+        'GPU kernels need the package `triton`, it is not installed; run pip install "nopg[gpu]".'
     ) from error
 
 __all__ = ["Tile", "padded", "tl", "triton"]

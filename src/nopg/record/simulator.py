@@ -82,8 +82,7 @@ class Simulator:
         if not isinstance(picture, np.ndarray) or picture.shape[2:] != (3,):
             raise ConfigError(
                 "The environment must render pictures of shape (height, width, 3), got "
-                f"{getattr(picture, 'shape', type(picture).__name__)}; repair its "
-                'render_mode "rgb_array".'
+                f"{getattr(picture, 'shape', type(picture).__name__)}; repair its rgb_array mode."
             )
         return np.asarray(picture, dtype=np.uint8)
 

@@ -80,17 +80,10 @@ def gather(policy: FittedPolicy) -> Evidence:
         rollouts = policy.rollouts(horizon(policy.gamma))
         suggestion = policy.suggest(12)  # as many as the page lists
     assert policy.data is not None  # an estimate needs them
-    return Evidence(
-        policy=policy,
-        data=policy.data,
-        history=policy.history or History(),
-        verdict=policy.verdict(),
-        grounds=grounds,
-        suggestion=suggestion,
-        visited=visited_states(rollouts, policy.gamma, ~policy.data.terminations),
-        paths=predicted_paths(rollouts),
-        description=policy.data.describe(policy.action_space),
-    )
+    visited = visited_states(rollouts, policy.gamma, ~policy.data.terminations)
+    given = (policy, policy.data, policy.history or History(), policy.verdict(), grounds)
+    described = policy.data.describe(policy.action_space)
+    return Evidence(*given, suggestion, visited, predicted_paths(rollouts), described)
 
 
 def horizon(gamma: float) -> int:

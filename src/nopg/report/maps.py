@@ -160,8 +160,7 @@ def _values(
     evidence: Evidence, drawn: tuple[Coordinate, ...], held: FloatArray, side: int, value_side: int
 ) -> FloatArray:
     """V(s) on the grid; by learned models on a coarser one, and interpolated."""
-    policy = evidence.policy
-    states = _grid(drawn, held, value_side)
+    policy, states = evidence.policy, _grid(drawn, held, value_side)
     if not evidence.is_by_models:
         size = max(64, PART // (len(evidence.data) * policy.estimator.policy_samples))
         parts = [states[first : first + size] for first in range(0, len(states), size)]

@@ -107,8 +107,7 @@ def resume(
             )
         # Sums over other numbers of threads round differently.
         torch.set_num_threads(config.threads)
-        state = run.state()
-        model = run.prepared(policy)
+        state, model = run.state(), run.prepared(policy)
         if monitoring.progress:
             step = 0 if state is None else state.step
             announce(f"{run.path} goes on after update {step} of {config.n_updates}.")

@@ -39,7 +39,7 @@ def task_of(pendulum: tuple[Dataset, Any], gamma: float) -> Task:
 
 def test_a_pendulum_is_held_upright_by_a_stable_regulator(pendulum: tuple[Dataset, Any]) -> None:
     task, data = task_of(pendulum, 0.97), pendulum[0]
-    holding = rest_controller(task, data, np.asarray(data.actions, dtype=float), 300)
+    holding = rest_controller(task, data, 300)
     assert holding.states[0, 0] == pytest.approx([1.0, 0.0, 0.0], abs=0.02)
     assert holding.actions[0, 0] == pytest.approx([0.0], abs=0.05)
 
@@ -141,7 +141,7 @@ def test_paths_are_led_to_where_the_models_hold(pendulum: tuple[Dataset, Any]) -
     """Upright in a hurry, through speeds of which nothing shall be known."""
     loose, data = task_of(pendulum, 0.9), pendulum[0]
     starts = Pendulum().observe(np.array([[0.1, 0.0]]))
-    holding = rest_controller(loose, data, np.asarray(data.actions, dtype=float), 60)
+    holding = rest_controller(loose, data, 60)
     free = optimised(loose, holding, starts, 10)
     most = 0.6 * np.abs(loose.follow(free, starts).states[..., 2]).max()
     fastest = torch.tensor([np.inf, np.inf, most]).double()
@@ -160,7 +160,7 @@ def test_a_policy_is_taught_until_it_earns_what_its_teacher_does(
 ) -> None:
     task, data = task_of(pendulum, 0.9), pendulum[0]
     starts = Pendulum().observe(LEANING)
-    holding = rest_controller(task, data, np.asarray(data.actions, dtype=float), 60)
+    holding = rest_controller(task, data, 60)
     teachers = holding.of_paths(np.array([0, 0]))
     limit = torch.tensor([2.0], dtype=torch.float64)
     spec = PolicySpec(kind="deterministic", n_states=3, n_outputs=1, hidden=(16,))
@@ -188,7 +188,7 @@ def test_many_starts_are_dealt_out_to_the_drawn_models(
 ) -> None:
     """All of them are taught, and no more paths than disturbances are meant for."""
     task, data = task_of(pendulum, 0.9), pendulum[0]
-    holding = rest_controller(task, data, np.asarray(data.actions, dtype=float), 20)
+    holding = rest_controller(task, data, 20)
     angles = np.linspace(-0.3, 0.3, guided.N_TAUGHT)
     starts = Pendulum().observe(np.stack([angles, np.zeros_like(angles)], axis=1))
 
@@ -213,7 +213,7 @@ def test_starts_get_paths_of_their_own_where_those_of_others_do_not_do(
     monkeypatch.setattr(guided, "N_MOVED", 3)
     task, data = task_of(pendulum, 0.95), pendulum[0]
     starts = Pendulum().observe(np.array([[0.6, 0.0], [-0.6, 0.0], [-0.9, 1.0]]))
-    holding = rest_controller(task, data, np.asarray(data.actions, dtype=float), 60)
+    holding = rest_controller(task, data, 60)
     weak = holding._replace(gains=np.zeros_like(holding.gains))  # nothing leads back to the path
     first = optimised(task, weak, starts[:1], 5)
     lost = first._replace(gains=np.zeros_like(first.gains))

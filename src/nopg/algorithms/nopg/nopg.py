@@ -217,9 +217,8 @@ def _warn_of_far_starts(problem: Problem) -> None:
     if worst > FAR:
         n_far, n = int((distance > FAR).sum()), len(distance)
         warn(
-            f"Initial states should lie near the data, {n_far} of {n} are more than "
-            f"{FAR:g} bandwidths from every sample (the farthest {worst:.1f}): what is "
-            "learned there rests on the nearest sample alone; record data around the "
-            "start, or pass wider `bandwidths`.",
+            f"Initial states should lie near the data, {n_far} of {n} are more than {FAR:g} "
+            f"bandwidths from every sample (the farthest {worst:.1f}): what is learned there rests "
+            "on the nearest alone; record data around the start, or pass wider `bandwidths`.",
             SupportWarning,
         )

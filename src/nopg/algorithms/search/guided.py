@@ -81,11 +81,9 @@ def trajectory_candidate(
     advance: Advance = lambda best: None,
 ) -> FoundPolicy:
     """Optimise paths in the models, and teach the best of them to a copy of `fresh`."""
-    actions = regression_actions(data).numpy()
-    limits = np.stack([actions.min(axis=0), actions.max(axis=0)])
-    task, starts = Task(tuple(models), limits, gamma), starts[:N_TAUGHT]
+    task, starts = Task(tuple(models), _limits(data), gamma), starts[:N_TAUGHT]
     student, most, known = fresh, -np.inf, -np.inf  # from all starts, and from those of the paths
-    for hoped, lead in islice(_attempts(task, data, actions, starts, policies, advance), N_WAYS):
+    for hoped, lead in islice(_attempts(task, data, starts, policies, advance), N_WAYS):
         wanted = hoped - ALIKE * abs(hoped)
         if known >= wanted:  # what is there earns that already
             continue
@@ -99,21 +97,27 @@ def trajectory_candidate(
     return FoundPolicy(CandidateMethod(TRAJECTORIES), student)
 
 
+def _limits(data: Dataset, share: float = 1.0) -> Array:
+    """Ends of a share of the range of logged actions, (2, d_a)."""
+    actions = regression_actions(data).numpy()
+    ends = np.stack([actions.min(axis=0), actions.max(axis=0)])
+    return np.asarray(share * ends + (1.0 - share) * ends.mean(axis=0))
+
+
 def _attempts(
-    task: Task, data: Dataset, actions: Array, starts: Array, policies: Policies, advance: Advance
+    task: Task, data: Dataset, starts: Array, policies: Policies, advance: Advance
 ) -> Iterator[tuple[float, Callable[[], Feedback]]]:
     """What controllers of some starts are to earn, and how they are made, one way after another."""
     # Small differences between models decide whether a long path can be led inside: with the slopes
     # of the other model, without cuts, or begun otherwise it is another path.
-    middle, horizon = task.limits.mean(axis=0), discount_horizon(task.gamma, SEEN)
-    inner = middle + AUTHORITY * (task.limits - middle)
+    inner, horizon = _limits(data, AUTHORITY), discount_horizon(task.gamma, SEEN)
     some = starts[: min(max(N_STEPS // horizon, 1), N_STARTS)]
     for models in (task.models, task.models[::-1]):
         task = task._replace(models=models, limits=inner)
-        holding = rest_controller(task, data, actions, horizon)
+        holding = rest_controller(task, data, horizon)
         # The log may pass where the models end: paths begin as if they did not.
         loose = _loosened(task, data)
-        found = _begun(loose, data, actions, some, policies, holding)
+        found = _begun(loose, data, some, policies, holding)
         every = np.tile(some, (found.states.shape[1] // len(some), 1))
         found = optimised(loose, found, every, N_ITERATIONS, advance)
         found = caught(loose, found, holding, every)
@@ -166,7 +170,7 @@ def _avoiding(task: Task, loose: Task, found: Feedback, starts: Array) -> tuple[
     return task, found
 
 
-def rest_controller(task: Task, data: Dataset, actions: Array, horizon: int) -> Feedback:
+def rest_controller(task: Task, data: Dataset, horizon: int) -> Feedback:
     """The linear-quadratic regulator at the best state to rest at.
 
     From the logged states of the highest rewards Newton's method looks for states and actions at
@@ -174,9 +178,8 @@ def rest_controller(task: Task, data: Dataset, actions: Array, horizon: int) -> 
     states.
     """
     model, order = task.models[0], np.argsort(-data.rewards, kind="stable")[:N_BEST]
-    logged = np.asarray(data.observations, dtype=np.float64)
-    d_s, typical = logged.shape[1], model.bounds.typical_step.numpy()
-    every = np.concatenate([logged, actions], axis=1)
+    every = np.concatenate([data.observations, regression_actions(data).numpy()], axis=1)
+    d_s, typical = data.observations.shape[1], model.bounds.typical_step.numpy()
     low, high, unit = every.min(axis=0), every.max(axis=0), every.std(axis=0) + 1e-12
     points, moving = every[order], np.arange(len(order))
     for _ in range(N_SOLVING):
@@ -199,33 +202,37 @@ def rest_controller(task: Task, data: Dataset, actions: Array, horizon: int) -> 
     if is_resting.any():
         chosen = points[np.where(is_resting, after.rewards, -np.inf).argmax()]
     held = np.tile(chosen, (horizon, 1, 1))
-    gains = np.zeros((horizon, 1, actions.shape[1], d_s))
+    gains = np.zeros((horizon, 1, every.shape[1] - d_s, d_s))
     still = Feedback(held[..., :d_s], held[..., d_s:], gains)
     return still._replace(gains=gains + regulator(task, still))
 
 
 def _begun(
-    task: Task, data: Dataset, actions: Array, starts: Array, policies: Policies, holding: Feedback
+    task: Task, data: Dataset, starts: Array, policies: Policies, holding: Feedback
 ) -> Feedback:
     """Where paths from every start begin."""
     # As if it held already, back to the best episode, and as earlier policies would.
     horizon, count = len(holding.states), len(starts)
     every = consecutive(data, np.ones(len(data), dtype=bool))
     run = max(every, key=lambda rows: float(np.sum(data.rewards[rows])))
-    paths = [(np.asarray(data.observations, dtype=np.float64)[run][:, None], actions[run][:, None])]
+    actions = regression_actions(data).numpy()[run][:, None]
+    paths = [(np.asarray(data.observations, dtype=np.float64)[run][:, None], actions)]
     for policy in policies:
         made = model_rollout(task.models[0], actor_of(policy), starts, task.gamma, horizon)
         paths.append((made.states, made.actions))
-    found = [Feedback(*(np.repeat(field, count, axis=1) for field in holding))]
+    found = [holding.each(lambda field: np.repeat(field, count, axis=1))]
     for states, taken in paths:
         steps = np.minimum(np.arange(horizon), len(states) - 1)  # rests at its end
         x, u = states[steps], taken[steps]
         path = Feedback(x, u, np.zeros((*u.shape, x.shape[2])))
         if x.shape[1] < count:  # it starts elsewhere
             path = tracking(task, path)
-        repeats = count // x.shape[1]
-        found.append(Feedback(*(np.repeat(field, repeats, axis=1) for field in path)))
-    return Feedback(*(np.concatenate(field, axis=1) for field in zip(*found, strict=True)))
+        found.append(path.of_paths(np.repeat(np.arange(x.shape[1]), count // x.shape[1])))
+    return _together(*found)
+
+
+def _together(*found: Feedback) -> Feedback:
+    return found[0].each(lambda *fields: np.concatenate(fields, axis=1), *found[1:])
 
 
 def _spread(task: Task, found: Feedback, starts: Array) -> Feedback:
@@ -244,8 +251,7 @@ def _spread(task: Task, found: Feedback, starts: Array) -> Feedback:
     for share in SHARES:
         own = optimised(task, own, home + share * (some - home), N_MOVED)
     own = optimised(task, own, some, N_ITERATIONS)
-    every = Feedback(*(np.concatenate(pair, axis=1) for pair in zip(found, own, strict=True)))
-    return shared(task, every, starts)
+    return shared(task, _together(found, own), starts)
 
 
 def _taught(

@@ -117,10 +117,10 @@ def learn(
         >>> action.shape
         (1,)
     """
-    compile_ahead(*(f"dynamics/{name}.c" for name in ("rollout", "ascent", "farthest")))
+    compile_ahead(*(f"dynamics/{name}.c" for name in ("rollout", "ascent", "regression")))
     compile_ahead(*(f"algorithms/search/{name}.c" for name in ("distil", "values", "backward")))
     compile_ahead("bellman/rows.c", "linalg/solve.c", "policies/perceptron.c", "bellman/update.c")
-    compile_ahead("likelihood.c")
+    compile_ahead("likelihood.c", "dynamics/farthest.c")
     data = without_time_limit(as_dataset(data))
     if policy is None:
         policy = "discrete" if data.is_discrete else "deterministic"
@@ -137,8 +137,7 @@ def learn(
     far = discount_of(data)
     gamma = common["gamma"] = far if gamma is None else gamma
     config = NOPG(seed=seed, **common).config
-    space = action_space_of(data, action_space)
-    known_reward = None
+    space, known_reward = action_space_of(data, action_space), None
     if reward is not None:
         data, known_reward = with_known_rewards(data, regression_actions(data), reward)
     observed, data = data, remembered(data, history)
@@ -163,7 +162,6 @@ def learn(
     n_further = candidates.N_ROUNDS + len(candidates.ASCENTS) * n_updates
     bar.total += 2 * N_ITERATIONS if sparse else n_further
     bar.set_postfix_str("models of the system")
-    common = {k: v for k, v in common.items() if k != "action_space"}
     common |= {"action_space": space, "seed": seed}
     fitted = FittedPolicy(
         policy=fresh,

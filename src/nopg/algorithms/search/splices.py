@@ -26,13 +26,8 @@ def caught(task: Task, controllers: Feedback, holding: Feedback, starts: Array) 
     moments = np.linspace(0, horizon, N_CATCHES + 1).astype(int)  # the last is never
     count = len(moments)
     is_later = np.arange(horizon)[:, None] >= np.repeat(moments, n)  # (T, count n)
-    every = controllers.of_paths(np.tile(np.arange(n), count))
-    tried = Feedback(
-        *(
-            np.where(is_later.reshape(horizon, -1, *[1] * (own.ndim - 2)), held, own)
-            for own, held in zip(every, holding, strict=True)
-        )
-    )
+    tried = controllers.of_paths(np.tile(np.arange(n), count))
+    tried = tried.each(lambda own, held: np.where(is_later.T, held.T, own.T).T, holding)
     earned = task.returns(tried, np.tile(starts, (count, 1)))
     return tried.of_paths(earned.reshape(count, n).argmax(axis=0) * n + np.arange(n))
 
@@ -68,14 +63,11 @@ def shortened(task: Task, controllers: Feedback, holding: Feedback, starts: Arra
         for j in (i, *_nearest_later(x[:, path], i))
     ]
     path, first, last = np.array(tried).T
-    longer = Feedback(
-        *(
-            np.concatenate([own, np.repeat(held[:1], n, axis=1)])
-            for own, held in zip(controllers, holding, strict=True)
-        )
+    longer = controllers.each(
+        lambda own, held: np.concatenate([own, np.repeat(held[:1], n, axis=1)]), holding
     )
     ahead = np.minimum(np.arange(horizon)[:, None] + last, horizon)  # (T, tried)
-    then = Feedback(*(field[ahead, path] for field in longer))
+    then = longer.each(lambda field: field[ahead, path])
     # One model will do to choose; what comes of it is held against all of them.
     earned = task._replace(models=task.models[:1]).returns(then, made.states[first, path])
     going_on = np.maximum.accumulate(np.where(first == last, np.arange(len(path)), 0))
@@ -87,7 +79,7 @@ def shortened(task: Task, controllers: Feedback, holding: Feedback, starts: Arra
         if gains[best] > worth[one]:
             steps[steps[:, one] >= first[best], one] += last[best] - first[best]
     steps = np.minimum(steps, horizon)
-    return Feedback(*(field[steps, np.arange(n)] for field in longer))
+    return longer.each(lambda field: field[steps, np.arange(n)])
 
 
 def _nearest_later(x: Array, i: int) -> Array:

@@ -46,7 +46,11 @@ class Feedback(NamedTuple):
 
     def of_paths(self, paths: NDArray[np.int64]) -> "Feedback":
         """Those of some paths, by their indices."""
-        return Feedback(*(field[:, paths] for field in self))
+        return self.each(lambda field: field[:, paths])
+
+    def each(self, function: Callable[..., Any], *others: "Feedback") -> "Feedback":
+        """What a function makes of each field, and of those of others."""
+        return Feedback(*map(function, self, *others))
 
 
 class StatePenalty(NamedTuple):
@@ -93,23 +97,40 @@ class Task(NamedTuple):
 
         `noise` disturbs the actions, (T, B, d_a); those given back are as meant.
         """
-        x, u, gains = controllers
+        outcomes, returns = self._made(controllers, starts, noise, model)
+        states, (x, u, gains) = _states(starts, outcomes), controllers
         meant = PathFeedback(u, x, gains, self.limits)
-        taken = meant if noise is None else meant._replace(given=u + noise)
-        outcomes = (model or self.models[0].arrays).follow(starts, taken)
-        states = np.concatenate([starts[None], outcomes.next_states[:-1]])
-        if self.penalty is not None:
-            outcomes = outcomes._replace(rewards=outcomes.rewards - self.penalty.cost(states))
-        returns = discounted_return(outcomes, self.gamma, self.models[0].worst_value(self.gamma))
         return ModelRollout(states, meant.at(slice(None), states), outcomes, returns)
 
     def returns(self, controllers: Feedback, starts: Array) -> Array:
         """The lowest return in the models, (B,): one's errors do not fool the other."""
         every = parallel_map(
-            lambda one: self.follow(controllers, starts, model=one.arrays).returns, self.models
+            lambda one: self._made(controllers, starts, None, one.arrays)[1], self.models
         )
         found = np.min(every, axis=0)
         return np.where(np.isfinite(found), found, -np.inf)
+
+    def _made(
+        self,
+        controllers: Feedback,
+        starts: Array,
+        noise: Array | None,
+        model: ArrayTransitionModel | None,
+    ) -> tuple[PredictedStep[Array], Array]:
+        """Steps, with what states cost, and returns."""
+        x, u, gains = controllers
+        taken = PathFeedback(u if noise is None else u + noise, x, gains, self.limits)
+        outcomes = (model or self.models[0].arrays).follow(starts, taken)
+        if self.penalty is not None:
+            cost = self.penalty.cost(_states(starts, outcomes))
+            outcomes = outcomes._replace(rewards=outcomes.rewards - cost)
+        worst = self.models[0].worst_value(self.gamma)
+        return outcomes, discounted_return(outcomes, self.gamma, worst)
+
+
+def _states(starts: Array, outcomes: PredictedStep[Array]) -> Array:
+    """From which steps were taken."""
+    return np.concatenate([starts[None], outcomes.next_states[:-1]])
 
 
 def optimised(
@@ -124,7 +145,7 @@ def optimised(
     Every path has a damping of its own, and is left alone where it no longer gains.
     """
     n_paths = len(starts)
-    found = Feedback(*(field.copy() for field in controllers))
+    found = controllers.each(np.copy)
     returns = task.returns(found, starts)
     damping, waited = np.full(n_paths, DAMPING[1]), np.zeros(n_paths, dtype=int)
     for _ in range(n_iterations):

@@ -35,8 +35,7 @@ def hardware_diagnostics(table: TransitionTable) -> Iterator[Diagnostic]:
 
 def _resolution(values: FloatArray) -> float | None:
     """The step in which a column counts, None if it does not."""
-    span = float(np.ptp(values))
-    gaps = np.diff(np.unique(values))
+    span, gaps = float(np.ptp(values)), np.diff(np.unique(values))
     gaps = gaps[gaps > 1e-9 * span]  # less is how numbers are rounded
     if span == 0 or not 6 <= len(gaps) < 0.5 * len(values):
         return None

@@ -32,8 +32,7 @@ def follow_clock(
         return arrays, None, notes  # single rows: no time passes
     steps, longest = _sample_times(passed, options)  # (n - 1,) each
     is_gap = np.isfinite(passed) & (passed > longest)
-    is_cut = np.isinf(passed) | is_gap
-    n_restarts = 0
+    is_cut, n_restarts = np.isinf(passed) | is_gap, 0
     if "episodes" not in arrays:  # alignment numbers what lies between such rows
         ended = arrays.get("truncations", np.zeros((len(times), 1), dtype=bool))
         arrays["truncations"] = ended | np.append(is_cut, False)[:, None]
@@ -155,8 +154,7 @@ def hold_actions(arrays: Arrays) -> tuple[Arrays, BoolArray, tuple[str, ...]]:
     ids = numbered(arrays["episodes"][:, 0]) if "episodes" in arrays else np.zeros(n)
     parts = arrays["actions"], arrays["observations"]
     has_action, has_state = (np.asarray(~np.isnan(part).any(axis=1)) for part in parts)
-    source = np.full(n, -1)
-    order = np.argsort(ids, kind="stable")
+    source, order = np.full(n, -1), np.argsort(ids, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(ids[order])) + 1):
         source[rows] = np.maximum.accumulate(np.where(has_action[rows], rows, -1))
     kept = has_state & (source >= 0)

@@ -45,8 +45,7 @@ def from_env(
     # Imported late: it brings torch, which reading data does not need.
     from nopg.randomness import Seed
 
-    seeds = Seed(seed)
-    is_ours = isinstance(env, str)
+    seeds, is_ours = Seed(seed), isinstance(env, str)
     env = gymnasium.make(env) if is_ours else env
     rows: list[tuple[Any, ...]] = []
     with closing(env) if is_ours else nullcontext():
