@@ -92,7 +92,7 @@ def test_a_module_of_ones_own_is_taken_as_it_is() -> None:
         (
             logged(),
             {"policy": "stochastic", "max_std": (1.0, 1.0)},
-            "one number per action dimension",
+            "must be one number per action",
         ),
     ],
 )

@@ -983,7 +983,7 @@ static void roll_out(const void *given, int64_t member, int64_t next) {
         double *state = states + row * m->d_s;
         if (are_gone[k]) continue;
         if (t) memcpy(state, following + (row - n_paths) * m->d_s, m->d_s * sizeof(double));
-        if (!running || running[b] >= GONE) continue;
+        if (!running || !(running[b] < GONE)) continue; /* what is no number goes on, too */
         are_gone[k] = 1.0;
         for (; row < n_steps * n_paths; row += n_paths) {
           memcpy(states + row * m->d_s, state, m->d_s * sizeof(double));

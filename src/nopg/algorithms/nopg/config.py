@@ -76,11 +76,13 @@ class NOPGConfig(EstimatorConfig, TrainingConfig):
                 object.__setattr__(self, name, tuple(given))
             elif given is not None and not isinstance(given, tuple):
                 raise ConfigError(
-                    f"`{name}` must be a list of numbers, got {given!r}; write ({given!r},)."
+                    f"`{name}` must be a list of numbers, got {given!r}; write "
+                    f"({given!r},) for a single one."
                 )
         if self.max_memory is not None and not self.max_memory > 0:
             raise ConfigError(
-                f"`max_memory` must be positive, got {self.max_memory!r}; 4e9 is four gigabytes."
+                f"`max_memory` must be a positive number of bytes, got "
+                f"{self.max_memory!r}; 4e9 is four gigabytes."
             )
         if self.device.startswith("cuda") and not torch.cuda.is_available():
             raise ConfigError(
