@@ -15,6 +15,7 @@ from nopg.data.dataset import Dataset
 from nopg.dynamics import compiled, gaussian_process, rollouts, transition_model
 from nopg.dynamics.compiled import process_fields
 from nopg.dynamics.compiled_ascent import CompiledAscent
+from nopg.dynamics.curvature import derivatives
 from nopg.dynamics.ensemble import model_columns
 from nopg.dynamics.noise import noise_draws
 from nopg.dynamics.posterior import drawn_models
@@ -450,6 +451,29 @@ def test_slopes_are_those_of_torch_on_any_number_of_threads(case: Case) -> None:
         assert np.array_equal(steps.slopes(s, a), alone)
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("are_paths", [False, True])
+def test_derivatives_are_those_of_torch(
+    case: Case, are_paths: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, columns, _, _ = case
+    rng = np.random.default_rng(6)
+    rows = rng.integers(len(columns[0]), size=(20, 7))
+    s, a = (np.asarray(x, dtype=np.float64).reshape(len(x), -1) for x in columns[:2])
+    s = s[rows] + 0.3 * s.std(axis=0) * rng.standard_normal((20, 7, s.shape[1]))
+
+    def found() -> list[np.ndarray]:
+        made = derivatives(model, s, a[rows], are_paths=are_paths)
+        return [*made.outcomes, *made[1:]]
+
+    ours = on_threads(1, found)
+    assert all(np.array_equal(x, y) for x, y in zip(ours, on_threads(3, found), strict=True))
+    monkeypatch.setattr(transition_model, "compiled_library", lambda: None)
+    model = replace(model)
+    for mine, other in zip(ours, found(), strict=True):
+        scale = np.abs(other).max() + 1e-9
+        np.testing.assert_allclose(mine, other, rtol=1e-5, atol=2e-6 * scale)
 
 
 def on_threads(n: int, call: Callable[[], list[np.ndarray]]) -> list[np.ndarray]:

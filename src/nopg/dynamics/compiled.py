@@ -143,6 +143,11 @@ class CompiledModel:
         _call(compiled_library().nopg_slopes, packed(n, *arrays), self.struct)
         return found
 
+    def derive(self, rows: Array, *fields: Array) -> None:
+        """Fill in derivatives in some rows of states, actions, steps and these, (B, ...) each."""
+        # Whoever asks laid them out all.
+        _call(compiled_library().nopg_derivatives, packed(len(rows), rows, *fields), self.struct)
+
     @staticmethod
     def _require(array: Array | None, shape: tuple[int, ...]) -> None:
         """Compiled code reads beyond an array of another shape."""

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nopg.compiled import MOST_THREADS, addresses, compiled, packed
+from nopg.compiled import MOST_THREADS, compiled, packed
 from nopg.dynamics.gaussian_process import GaussianProcess
 from nopg.dynamics.hyperparameters import angle_bends, angle_slopes
 from nopg.dynamics.rewards import KnownReward
@@ -68,7 +68,14 @@ def derivatives(
         for to, made in zip(whole, every, strict=True):
             to[some] = made.numpy()
 
-    parallel_map(part, range(0, len(rows), BATCH))
+    made = None if is_exact else model.arrays.compiled
+    if made is None:
+        parallel_map(part, range(0, len(rows), BATCH))
+    else:
+        for field, to in zip(steps, whole[:6], strict=True):
+            to[rows] = field[rows]
+        made.derive(rows, *map(np.ascontiguousarray, (s, a)), *whole)
+        whole[8] = _downwards(torch.from_numpy(whole[8])).numpy()
     whole = [field.reshape(*is_near.shape, *field.shape[1:]) for field in whole]
     outcomes = PredictedStep(*whole[:6])
     outcomes.terminated[~is_near] = 1.0
@@ -172,15 +179,15 @@ def _known_curvature(known: KnownReward, *given: Tensor) -> Tensor:
 
 
 def _downwards(curvature: Tensor) -> Tensor:
-    """The nearest matrices that bend nowhere upwards: a maximum of them is one."""
-    # A known reward may be undefined where nobody has been.
-    curvature = torch.nan_to_num(0.5 * (curvature + curvature.mT), posinf=0.0, neginf=0.0)
-    library, lapack = compiled("nopg.dynamics", "curvature.c", False), addresses("dpotrf", "dsyev")
-    if library is not None and lapack is not None:
-        found, failed = curvature.clone().contiguous(), np.zeros(1, dtype=np.int64)
-        given = packed(lapack, *found.shape[:2], found, failed)
+    """The nearest matrices that bend nowhere upwards, in place: a maximum of them is one."""
+    curvature, failed = curvature.contiguous(), np.zeros(1, dtype=np.int64)
+    library = compiled("nopg.dynamics", "curvature.c", False)
+    if library is not None:
+        given = packed(*curvature.shape[:2], curvature, failed)
         if not library.nopg_downwards(given, threads_for(MOST_THREADS)):
-            return found
+            return curvature
+    # A known reward may be undefined where nobody has been.
+    curvature = torch.nan_to_num(0.5 * (curvature + curvature.mT), 0.0, 0.0, 0.0)
     bends = torch.linalg.cholesky_ex(-curvature)[1] > 0  # the others are as they should be
     values, vectors = torch.linalg.eigh(curvature[bends])
     curvature[bends] = (vectors * values.clamp_max(0.0)[:, None]) @ vectors.mT

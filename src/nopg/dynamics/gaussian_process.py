@@ -454,8 +454,7 @@ def _farthest_points(x: Tensor, count: int) -> Tensor:
         given = (*x.shape, count, x.T.contiguous(), x.new_empty(len(x)), found)
         library.nopg_farthest(packed(*given))
         return found
-    chosen = [0]
-    distance = (x - x[0]).square().sum(dim=1)
+    chosen, distance = [0], (x - x[0]).square().sum(dim=1)
     for _ in range(count - 1):
         chosen.append(int(distance.argmax()))
         distance = torch.minimum(distance, (x - x[chosen[-1]]).square().sum(dim=1))

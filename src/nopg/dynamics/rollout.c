@@ -1175,7 +1175,40 @@ static void finish_backward(const Model *m, int64_t k, const double *input, cons
   }
 }
 
-/* d predict / d (state, action, angles) of the mean, (n, q, d_z). */
+/* d predict / d (state, action, angles) of the mean at `count` inputs, IN_STEP at most: (count, q,
+ * d_z). Memory is for IN_STEP of them, twice, and for kernels of TOGETHER. */
+static void slopes_at(const Model *m, int64_t count, const double *inputs, double *z,
+                      double *scaled, double *kept, double *found) {
+  int64_t d = m->d_z, q = m->q, done = 0;
+  double moments[(d + EVERY) * TOGETHER];
+  for (int64_t k = 0; k < count; k++)
+    for (int64_t j = 0; j < q; j++)
+      for (int64_t i = 0; i < d; i++)
+        found[(k * q + j) * d + i] = m->linear[(1 + i) * q + j] * m->factor[i];
+  standardise(m, filled(count), d, inputs, z);
+  for (int64_t c = 0; c < m->n_curved; done += m->count[c++])
+    for (int64_t some = 0; some < count; some += TOGETHER) {
+      const double *at = z + some * d, *by_scale = m->inverse_scales + c * d;
+      double whole[TOGETHER];
+      moments_at(m, c, done, count - some, at, scaled, kept, whole, moments);
+      for (int64_t k = 0; k < TOGETHER && some + k < count; k++) {
+        double *of_target = found + ((some + k) * q + m->target[c]) * d;
+        for (int64_t i = 0; i < d; i++) {
+          double there = at[i * TOGETHER + k] * by_scale[i];
+          double moment = moments[i * TOGETHER + k] - whole[k] * there;
+          of_target[i] += moment * by_scale[i] * m->factor[i];
+        }
+      }
+    }
+}
+
+/* Kernels of the target that has most of them. */
+static int64_t most_kernels(const Model *m) {
+  int64_t most = 0;
+  for (int64_t c = 0; c < m->n_curved; c++) most = m->count[c] > most ? m->count[c] : most;
+  return most;
+}
+
 typedef struct {
   int64_t n;
   const double *states, *actions;
@@ -1187,38 +1220,16 @@ static void slope(const void *given, int64_t member, int64_t next) {
   Team *team = (Team *)given;
   const Slopes *all = team->job->given;
   const Model *m = team->job->model;
-  int64_t first = team->first, last = team->last;
-  const double *states = all->states, *actions = all->actions;
-  int64_t d = m->d_z, q = m->q, most = 0;
-  for (int64_t c = 0; c < m->n_curved; c++) most = m->count[c] > most ? m->count[c] : most;
-  double *memory = room(team, member, next, (3 * IN_STEP + EVERY) * d + most * TOGETHER);
+  int64_t d = m->d_z, some = IN_STEP * d;
+  double *memory = room(team, member, next, 3 * some + most_kernels(m) * TOGETHER);
   if (!memory) return;
-  double *inputs = memory, *z = inputs + IN_STEP * d, *scaled = z + IN_STEP * d;
-  double *kept = scaled + IN_STEP * d, moments[(d + EVERY) * TOGETHER];
-  for (; first < last; first += IN_STEP) {
-    int64_t count = last - first < IN_STEP ? last - first : IN_STEP, done = 0;
-    double *found = all->slopes + first * q * d;
-    for (int64_t k = 0; k < count; k++) {
-      fill(m, states + (first + k) * m->d_s, actions + (first + k) * m->d_a, inputs + k * d);
-      for (int64_t j = 0; j < q; j++)
-        for (int64_t i = 0; i < d; i++)
-          found[(k * q + j) * d + i] = m->linear[(1 + i) * q + j] * m->factor[i];
-    }
-    standardise(m, filled(count), d, inputs, z);
-    for (int64_t c = 0; c < m->n_curved; done += m->count[c++])
-      for (int64_t some = 0; some < count; some += TOGETHER) {
-        const double *at = z + some * d, *by_scale = m->inverse_scales + c * d;
-        double whole[TOGETHER];
-        moments_at(m, c, done, count - some, at, scaled, kept, whole, moments);
-        for (int64_t k = 0; k < TOGETHER && some + k < count; k++) {
-          double *of_target = found + ((some + k) * q + m->target[c]) * d;
-          for (int64_t i = 0; i < d; i++) {
-            double there = at[i * TOGETHER + k] * by_scale[i];
-            double moment = moments[i * TOGETHER + k] - whole[k] * there;
-            of_target[i] += moment * by_scale[i] * m->factor[i];
-          }
-        }
-      }
+  for (int64_t first = team->first; first < team->last; first += IN_STEP) {
+    int64_t count = team->last - first < IN_STEP ? team->last - first : IN_STEP;
+    for (int64_t k = 0; k < count; k++)
+      fill(m, all->states + (first + k) * m->d_s, all->actions + (first + k) * m->d_a,
+           memory + k * d);
+    slopes_at(m, count, memory, memory + some, memory + 2 * some, memory + 3 * some,
+              all->slopes + first * m->q * d);
   }
   free(memory);
 }
@@ -1302,8 +1313,7 @@ static void go_back(const void *given, int64_t member, int64_t next) {
   const double *states = all->states, *actions = all->actions, *reached = all->reached;
   const double *following = all->following, *rewards = all->rewards;
   const double *terminated = all->terminated, *left = all->left, *continuing = all->continuing;
-  int64_t d_s = m->d_s, d_a = m->d_a, d = m->d_z, width = d + m->q + m->d_s, most = 0;
-  for (int64_t c = 0; c < m->n_curved; c++) most = m->count[c] > most ? m->count[c] : most;
+  int64_t d_s = m->d_s, d_a = m->d_a, d = m->d_z, width = d + m->q + m->d_s, most = most_kernels(m);
   int64_t common = IN_STEP * (3 * width + BLOCKS * d);
   int64_t own = (5 * IN_STEP + 3) * width + m->n_points + most * TOGETHER;
   double *memory = room(team, member, common, own);
@@ -1402,4 +1412,199 @@ static void go_back(const void *given, int64_t member, int64_t next) {
 
 int nopg_backward(const Backward *all, int64_t n_threads, const Model *m) {
   return share_out(go_back, m, NULL, all, all->n_paths, all->n_steps, n_threads);
+}
+
+/* Steps of a log or of paths, and their derivatives by (state, action) in some of the rows: see
+ * `Derivatives` of `curvature.py`. */
+typedef struct {
+  int64_t n;
+  const int64_t *rows;
+  const double *states, *actions, *reached, *following, *rewards, *terminated, *left, *continuing;
+  double *moving, *earning, *bending, *ending, *leaving;
+} Derivatives;
+
+#define ROUND (CHAINS * WIDE) /* numbers whose powers are found at once */
+
+/* Second derivatives of the last target by inputs, (d_z, d_z), at z, one of TOGETHER. Of
+ * w exp(-|u|^2 / 2) with u = (x - c) / l they are w exp(-|u|^2 / 2) (u u' - 1) over l l'. */
+static void bend_at(const Model *m, const double *z, double *kept, double *bent) {
+  int64_t d = m->d_z, c = 0, done = 0;
+  for (; c < m->n_curved && m->target[c] != m->q - 1; c++) done += m->count[c];
+  memset(bent, 0, d * d * sizeof(double));
+  if (c == m->n_curved) return;
+  int64_t count = m->count[c], lanes = m->is_single[c] ? MANY : LANES;
+  const double *by_scale = m->inverse_scales + c * d, *points = m->points + done * d;
+  double x[d], first[d], half = 0.0, whole = 0.0;
+  for (int64_t i = 0; i < d; i++) {
+    x[i] = z[i * TOGETHER] * by_scale[i];
+    half += 0.5 * 1.4426950408889634 * x[i] * x[i];
+  }
+  for (int64_t j = 0; j < count; j += LANES) {
+    const double *at = points + j / lanes * lanes * d + j % lanes;
+    vec e = plus(load(m->offsets + done + j), -half);
+    for (int64_t i = 0; i < d; i++) e = plus_times(e, 1.4426950408889634 * x[i], load(at + i * lanes));
+    store(kept + j, e);
+  }
+  for (int64_t j = count; j % ROUND; j++) kept[j] = 0.0;
+  for (int64_t j = 0; j < count; j += ROUND) {
+    part e[CHAINS]; /* aligned */
+    memcpy(e, kept + j, sizeof(e));
+    exp2_of(e);
+    memcpy(kept + j, e, sizeof(e));
+  }
+  for (int64_t j = 0; j < count; j++) whole += kept[j] *= m->weights[done + j];
+  for (int64_t a = 0; a < d; a++)
+    for (int64_t b = 0; b <= a; b += EVERY) {
+      part found[EVERY] = {0}, alone = {0};
+      const double *others[EVERY];
+      for (int l = 0; l < EVERY; l++) others[l] = points + (b + l <= a ? b + l : a) * lanes;
+      for (int64_t j = 0; j < count; j += LANES) {
+        int64_t at = j / lanes * lanes * d + j % lanes;
+        vec w = load(kept + j), here = load(points + at + a * lanes);
+        EACH here.of[p] *= w.of[p];
+        EACH alone += here.of[p];
+#pragma GCC unroll 8
+        for (int l = 0; l < EVERY; l++) {
+          vec other = load(others[l] + at);
+          EACH found[l] = plus_product(found[l], here.of[p], other.of[p]);
+        }
+      }
+      first[a] = sum_part(alone);
+      for (int l = 0; l < EVERY && b + l <= a; l++) bent[a * d + b + l] = sum_part(found[l]);
+    }
+  for (int64_t a = 0; a < d; a++)
+    for (int64_t b = 0; b <= a; b++) {
+      double moment = bent[a * d + b] - first[a] * x[b] - x[a] * first[b];
+      moment += whole * (x[a] * x[b] - (a == b));
+      bent[a * d + b] = moment * by_scale[a] * m->factor[a] * by_scale[b] * m->factor[b];
+      bent[b * d + a] = bent[a * d + b];
+    }
+}
+
+/* The same by (state, action), with angles t of these: T' F T + sum_k f_k t_k'', where T = d(x, t) /
+ * dx, F and f are second and first derivatives by (x, t), the latter `by_angle`. */
+static void bend_angles(const Model *m, const double *input, const double *by_angle, double *bent) {
+  int64_t n = m->d_z;
+  for (int64_t l = 0; l < n - m->d; l++) {
+    const int64_t i = m->turned[3 * l], j = m->turned[3 * l + 1], at = m->d + l;
+    double x = input[i], y = input[j], square = fmax(x * x + y * y, 1e-18);
+    double by_x = -y / square, by_y = x / square;
+    for (int64_t a = 0; a < n; a++) {
+      bent[a * n + i] += by_x * bent[a * n + at];
+      bent[a * n + j] += by_y * bent[a * n + at];
+    }
+    for (int64_t a = 0; a < n; a++) {
+      bent[i * n + a] += by_x * bent[at * n + a];
+      bent[j * n + a] += by_y * bent[at * n + a];
+    }
+    double twice = 2.0 * x * y / (square * square), across = (y * y - x * x) / (square * square);
+    bent[i * n + i] += by_angle[l] * twice;
+    bent[j * n + j] -= by_angle[l] * twice;
+    bent[i * n + j] += by_angle[l] * across;
+    bent[j * n + i] += by_angle[l] * across;
+  }
+}
+
+/* What a row's derivatives are made of: where it leads, slopes by inputs, (q, d_z), and by angles. */
+static void derive_one(const Model *m, const Derivatives *all, int64_t row, const double *slopes,
+                       double *memory, double *scores) {
+  int64_t d_s = m->d_s, d = m->d;
+  const double *there = all->reached + row * d_s, *last = slopes + (m->q - 1) * m->d_z;
+  double *moving = all->moving + row * d_s * d, *earning = all->earning + row * d;
+  double *ending = all->ending + row * d, *leaving = all->leaving + row * d;
+  double *after = memory, *ends = after + d_s, *final = ends + d_s, *level = final + d_s;
+  double out = all->left[row], stays = 1.0 - all->terminated[row], reward = all->continuing[row];
+  double counts = reward > m->reward_low && reward < m->reward_high ? stays : 0.0;
+  for (int64_t j = 0; j < m->d_p; j++) {
+    memcpy(moving + j * d, slopes + j * m->d_z, d * sizeof(double));
+    moving[j * d + j] += 1.0;
+  }
+  for (int64_t i = 0; i < m->n_copied; i++) {
+    double *past = moving + (m->d_p + i) * d;
+    memset(past, 0, d * sizeof(double));
+    if (i < m->n_changes) memcpy(past, moving + i * d, d * sizeof(double));
+    past[m->copied[i]] += i < m->n_changes ? -1.0 : 1.0;
+  }
+  for (int64_t a = 0; a < d; a++) {
+    earning[a] = counts * last[a];
+    ending[a] = leaving[a] = 0.0;
+  }
+  for (int64_t i = 0; out > 0.0 && i < d_s; i++) {
+    double unit, by = beyond(m, i, there[i], &unit) * unit * (1.0 - out);
+    for (int64_t a = 0; a < d; a++) leaving[a] += by * moving[i * d + a];
+  }
+  clip(m, there, after);
+  for (int64_t i = 0; i < d_s; i++) {
+    if (after[i] != there[i]) memset(moving + i * d, 0, d * sizeof(double));
+    ends[i] = final[i] = 0.0;
+  }
+  for (int64_t i = 0; i < m->n_angles; i++) {
+    int64_t c = m->angles[2 * i], s = m->angles[2 * i + 1];
+    double radius = fmax(sqrt(after[c] * after[c] + after[s] * after[s]), 1e-9);
+    double x = after[c] / radius, y = after[s] / radius;
+    for (int64_t a = 0; a < d; a++) {
+      double along = (moving[c * d + a] * y - moving[s * d + a] * x) / radius;
+      moving[c * d + a] = along * y;
+      moving[s * d + a] = -along * x;
+    }
+  }
+  if (m->n_points && all->terminated[row] > 1e-15)
+    terminate_backward(m, all->following + row * d_s, scores, ends, final);
+  for (int64_t i = 0; i < d_s; i++) final[i] -= reward * ends[i];
+  if (m->n_pairs) {
+    potential(m, all->following + row * d_s, level);
+    for (int64_t i = 0; i < d_s; i++) final[i] += counts * level[i];
+    potential(m, all->states + row * d_s, level);
+    for (int64_t i = 0; i < d_s; i++) earning[i] -= counts * level[i];
+  }
+  for (int64_t i = 0; i < d_s; i++)
+    for (int64_t a = 0; a < d; a++) {
+      earning[a] += final[i] * moving[i * d + a];
+      ending[a] += ends[i] * moving[i * d + a];
+    }
+}
+
+/* Those of the rows of a team, of one. */
+static void derive(const void *given, int64_t member, int64_t next) {
+  Team *team = (Team *)given;
+  const Derivatives *all = team->job->given;
+  const Model *m = team->job->model;
+  int64_t d_z = m->d_z, q = m->q, d = m->d, some = IN_STEP * d_z;
+  int64_t kernels = most_kernels(m) * TOGETHER + ROUND;
+  double *memory = room(team, member, next, (3 + q) * some + kernels + d_z * (d_z + 4) + m->n_points);
+  if (!memory) return;
+  double *z = memory + some, *scaled = z + some, *slopes = scaled + some, *kept = slopes + q * some;
+  double *bent = kept + kernels, *rest = bent + d_z * d_z, *scores = rest + 4 * d_z;
+  for (int64_t first = team->first; first < team->last; first += IN_STEP) {
+    int64_t count = team->last - first < IN_STEP ? team->last - first : IN_STEP;
+    const int64_t *rows = all->rows + first;
+    for (int64_t k = 0; k < count; k++)
+      fill(m, all->states + rows[k] * m->d_s, all->actions + rows[k] * m->d_a, memory + k * d_z);
+    slopes_at(m, count, memory, z, scaled, kept, slopes);
+    for (int64_t k = 0; k < count; k++) {
+      double *own = slopes + k * q * d_z, *last = own + (q - 1) * d_z, *input = memory + k * d_z;
+      double *bending = all->bending + rows[k] * d * d, reward = all->continuing[rows[k]];
+      double stays = 1.0 - all->terminated[rows[k]];
+      double counts = reward > m->reward_low && reward < m->reward_high ? stays : 0.0;
+      memset(bending, 0, d * d * sizeof(double));
+      if (counts > 0.0) {
+        bend_at(m, z + (k - k % TOGETHER) * d_z + k % TOGETHER, kept, bent);
+        bend_angles(m, input, last + d, bent);
+        for (int64_t a = 0; a < d; a++)
+          for (int64_t b = 0; b < d; b++) bending[a * d + b] = counts * bent[a * d_z + b];
+      }
+      for (int64_t l = 0; l < d_z - d; l++) {
+        const int64_t i = m->turned[3 * l], j = m->turned[3 * l + 1];
+        double x = input[i], y = input[j], by_angle = last[d + l] / fmax(x * x + y * y, 1e-18);
+        last[i] -= y * by_angle;
+        last[j] += x * by_angle;
+      }
+      derive_one(m, all, rows[k], own, rest, scores);
+    }
+  }
+  free(memory);
+}
+
+int nopg_derivatives(const Derivatives *all, int64_t n_threads, const Model *m) {
+  return share_out(derive, m, NULL, all, all->n, 1, n_threads);
 }

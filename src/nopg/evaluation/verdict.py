@@ -77,9 +77,7 @@ def percent(probability: float) -> str:
 
 
 def _level(probability: float) -> Level:
-    if probability <= RARE:
-        return "go"
-    return "stop" if probability > LIKELY else "caution"
+    return "go" if probability <= RARE else "stop" if probability > LIKELY else "caution"
 
 
 def _known(grounds: Grounds) -> Iterator[Verdict]:

@@ -87,8 +87,7 @@ def to_c(program: Program) -> str:
     """The header. Points are laid out in blocks, column by column."""
     ending, tables, lines = "f" if program.is_single else "", program.tables, []
     if program.guard is not None:
-        points = tables["points"]
-        n = program.sizes["N_BLOCKS"] * BLOCK
+        points, n = tables["points"], program.sizes["N_BLOCKS"] * BLOCK
         filled = points[np.minimum(np.arange(n), len(points) - 1)]  # the last, again
         tables["points"] = filled.reshape(-1, BLOCK, points.shape[1]).transpose(0, 2, 1)
     lines += [f"#define @P@_{name} {value}" for name, value in program.sizes.items()]

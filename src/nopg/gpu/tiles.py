@@ -47,8 +47,7 @@ def _balanced(points: Tensor, size: int) -> Tensor:
     """Numbers of the points leaf by leaf, (2^depth, S); n where a leaf is short."""
     n = len(points)
     depth = max(0, math.ceil(math.log2(max(n, 1) / size)))
-    width = -(-n // 2**depth)
-    extended = _with_empty(points)
+    width, extended = -(-n // 2**depth), _with_empty(points)
     order = torch.arange(width * 2**depth, device=points.device).clamp_(max=n)
     for level in range(depth):
         cell = order.view(2**level, -1)

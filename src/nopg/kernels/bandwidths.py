@@ -117,8 +117,7 @@ class CrossValidated:
 
     def select(self, data: Any, generator: np.random.Generator) -> Bandwidths:
         """Bandwidths of every column; remarks become one warning each."""
-        floor = self.half_spacing_floor
-        action = [LABEL_SMOOTHING]
+        floor, action = self.half_spacing_floor, [LABEL_SMOOTHING]
         if data.actions.ndim == 2:
             columns = np.asarray(data.actions, dtype=np.float64)
             action = cross_validated("action", columns, self.action_factor, floor)

@@ -57,8 +57,7 @@ def cross_validated_bandwidth(column: FloatArray) -> tuple[float, str | None]:
     silverman = spread * (n * 0.75) ** -0.2  # one dimension
     candidates = silverman * 1.5 * np.arange(1, N_CANDIDATES + 1) / N_CANDIDATES
     best = int(np.argmax([_held_out_likelihood(column, h) for h in candidates]))
-    remark = None
-    distinct = len(np.unique(column))
+    remark, distinct = None, len(np.unique(column))
     if best == 0 and distinct < n:
         remark = (
             f"has only {distinct} distinct values in {n} rows, so the likelihood "

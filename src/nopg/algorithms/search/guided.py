@@ -52,9 +52,9 @@ there, and iterations at each."""
 N_WAYS = 4  # paths that are taught at most, if students earn less than was hoped
 N_ITERATIONS = 10  # iterations from everything there is, and as many from the best of it
 SEEN = 0.1  # weight gamma^T at which paths end
-N_BEST, N_PARTS, N_SOLVING, SOLVED, RESTING = 200, 10, 30, 1e-6, 0.05
-"""Logged states of the highest rewards from which one to rest at is looked for, and their parts;
-steps of the solver, the least that counts, in deviations, and the most it may move there, in
+N_BEST, N_SOLVING, DAMPED, SOLVED, RESTING = 200, 30, 1e-6, 1e-6, 0.05
+"""Logged states of the highest rewards from which one to rest at is looked for; steps of the
+solver, their damping, the least that counts, in deviations, and the most it may move there, in
 typical steps."""
 AUTHORITY = 0.8  # share of the actions' range that a path uses; the rest is left to its feedback
 PENALTIES, N_PENALISED, APART = np.geomspace(0.03, 10.0, 6), 15, 2.0
@@ -188,10 +188,12 @@ def rest_controller(task: Task, data: Dataset, horizon: int) -> Feedback:
         by = model.jacobians(x, u, step)
         missed = (step.next_states - x).numpy() / typical
         slopes = (by.next_states @ by.reached).numpy() - np.eye(d_s, every.shape[1])
-        # The least change, in deviations: what need not change stays.
-        parts = np.array_split(slopes / typical[:, None] * unit, N_PARTS)
-        inverse = np.concatenate(parallel_map(partial(np.linalg.pinv, rcond=1e-3), parts))
-        change = np.clip(-np.einsum("bij,bj->bi", inverse, missed), -1.0, 1.0)
+        # About the least change, in deviations: what need not change stays.
+        slopes = slopes / typical[:, None] * unit
+        square = slopes @ slopes.swapaxes(1, 2)
+        size = 1e-6 + np.trace(square, axis1=1, axis2=2)[:, None, None]
+        found = np.linalg.solve(square + DAMPED * size * np.eye(d_s), missed[..., None])
+        change = np.clip(-(slopes.swapaxes(1, 2) @ found)[..., 0], -1.0, 1.0)
         before = points[moving]
         points[moving] = np.clip(before + change * unit, low, high)
         moving = moving[(np.abs(points[moving] - before) > SOLVED * unit).any(axis=1)]
