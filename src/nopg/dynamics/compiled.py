@@ -143,7 +143,7 @@ class CompiledModel:
         _call(compiled_library().nopg_slopes, packed(n, *arrays), self.struct)
         return found
 
-    def derive(self, rows: Array, *fields: Array) -> None:
+    def derive(self, rows: Any, *fields: Array) -> None:
         """Fill in derivatives in some rows of states, actions, steps and these, (B, ...) each."""
         # Whoever asks laid them out all.
         _call(compiled_library().nopg_derivatives, packed(len(rows), rows, *fields), self.struct)
