@@ -2,9 +2,11 @@
 
     python -m benchmarks.learn --cores 1 2
     python -m benchmarks.learn --large
+    python -m benchmarks.learn --cores 2 --beside 2
 
 Each line is a process of its own, with the verdict in it and what `nopg.learning_cost`
-said before; `digits` are a sum over the policy, the same for any number of cores.
+said before; `digits` are a sum over the policy, the same for any number of cores. Beside
+each there may be processes that never rest.
 """
 
 from __future__ import annotations
@@ -96,6 +98,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cores", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--large", action="store_true")
+    parser.add_argument("--beside", type=int, default=0, help="processes that never rest")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
@@ -104,11 +107,15 @@ def main() -> None:
     tasks = [("made-up", i) for i in range(len(LARGE))] if given.large else TASKS
     for task, size in tasks:
         for cores in given.cores:
+            command = [sys.executable, "-c", "while True: pass"]
+            others = [subprocess.Popen(command) for _ in range(given.beside)]
             subprocess.run(
                 [sys.executable, "-m", "benchmarks.learn", "--one", task, str(size)],
                 env=os.environ | {"OMP_NUM_THREADS": str(cores)},
                 check=False,
             )
+            for other in others:
+                other.kill()
 
 
 if __name__ == "__main__":

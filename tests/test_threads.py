@@ -1,5 +1,6 @@
 """Work side by side: order, errors, and how many threads there are."""
 
+import os
 import threading
 import time
 
@@ -155,6 +156,12 @@ def test_what_is_made_ahead_is_there_when_it_is_asked_for(three: None) -> None:
         assert found() == found() == (3, [1, 2])
         with pytest.raises(ValueError, match="no"):
             failed()
+
+
+def test_what_is_made_ahead_is_as_important_as_who_waits_for_it(three: None) -> None:
+    with side_by_side():
+        nice = ahead(lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+        assert nice() == os.getpriority(os.PRIO_PROCESS, 0)
 
 
 def test_on_one_core_it_is_made_where_it_is_told_to() -> None:

@@ -1,4 +1,5 @@
 /* Work in parts, by threads of one pool for all files. */
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -6,10 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#ifdef __linux__
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #define MOST_THREADS 64
-#define PATIENCE 2000  /* looks at a clock before a thread lets others have the core */
-#define LOOKING 200000 /* nanoseconds that a thread without work looks for some, then it sleeps */
+#define LOOKS 64       /* at a number before a thread looks at the clock */
+#define WAITING 100000 /* nanoseconds that a thread looks for others to come, then it sleeps */
+#define LOOKING 200000 /* the same of a thread without work, which looks for some */
+#define ASLEEP (1 << 30) /* added to a number of parts that somebody waits for asleep */
 
 /* Pieces from `first` to `last` of some work. */
 typedef void (*Work)(const void *job, int64_t first, int64_t last);
@@ -49,6 +57,34 @@ static inline int64_t nanoseconds(void) {
   return now.tv_sec * 1000000000LL + now.tv_nsec;
 }
 
+/* Asleep a thread is the first to run once there is something to do; one that lets others have the
+ * core comes after all of these, if the machine is busy: thousands of times as late. */
+static inline void sleep_on(atomic_int *number, int value) {
+#ifdef __linux__
+  syscall(SYS_futex, number, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+#else
+  sched_yield();
+#endif
+}
+
+static inline void wake(atomic_int *number) {
+#ifdef __linux__
+  syscall(SYS_futex, number, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+#endif
+}
+
+/* Whether a number changes from `value`, or becomes it, while one looks. */
+static inline int is_seen(atomic_int *number, int value, int is_awaited) {
+  int64_t end = 0;
+  for (int64_t looks = 1; (atomic_load(number) == value) != is_awaited; looks++) {
+    if (looks % LOOKS) continue;
+    int64_t now = nanoseconds();
+    if (!end) end = now + WAITING;
+    if (now > end) return 0;
+  }
+  return 1;
+}
+
 static void *serve(void *given) {
   Worker *own = given;
   for (unsigned done = 0;; done++) {
@@ -60,7 +96,8 @@ static void *serve(void *given) {
       pthread_mutex_unlock(&own->lock);
     }
     run_part(&own->part);
-    atomic_fetch_sub(own->n_left, 1);
+    atomic_int *n_left = own->n_left;
+    if (atomic_fetch_sub(n_left, 1) == (ASLEEP | 1)) wake(n_left);
   }
   return NULL;
 }
@@ -109,8 +146,10 @@ static inline void give(Worker *worker, Part part, atomic_int *n_left) {
 /* Wait for workers, and let them go. */
 static inline void finish(Worker **team, int64_t n, atomic_int *n_left) {
   if (!n) return;
-  for (int64_t looks = 0; atomic_load(n_left); looks++)
-    if (looks > PATIENCE) sched_yield();
+  if (!is_seen(n_left, 0, 1)) {
+    int left = atomic_fetch_or(n_left, ASLEEP) | ASLEEP;
+    for (; left != ASLEEP; left = atomic_load(n_left)) sleep_on(n_left, left);
+  }
   pthread_mutex_lock(&nopg_pool->lock);
   for (int64_t i = 0; i < n; i++) team[i]->is_taken = 0;
   pthread_mutex_unlock(&nopg_pool->lock);
@@ -134,7 +173,7 @@ static inline void in_parts(Work work, const void *job, int64_t count, int64_t n
 
 /* Threads that do the same work in step. */
 typedef struct {
-  atomic_int size, waiting, phase; /* 0 threads until all are there */
+  atomic_int size, waiting, phase, asleep; /* 0 threads until all are there */
 } Crew;
 
 /* How many they are, once that is known. */
@@ -152,10 +191,13 @@ static inline void meet(Crew *crew) {
   if (atomic_fetch_add(&crew->waiting, 1) + 1 == size) {
     atomic_store(&crew->waiting, 0);
     atomic_fetch_add(&crew->phase, 1);
+    if (atomic_load(&crew->asleep)) wake(&crew->phase);
     return;
   }
-  for (int64_t looks = 0; atomic_load(&crew->phase) == phase; looks++)
-    if (looks > PATIENCE) sched_yield();
+  if (is_seen(&crew->phase, phase, 0)) return;
+  atomic_fetch_add(&crew->asleep, 1);
+  while (atomic_load(&crew->phase) == phase) sleep_on(&crew->phase, phase);
+  atomic_fetch_sub(&crew->asleep, 1);
 }
 
 /* The work of each of them, numbers `first` to `last` of which are its own: one. */

@@ -5,8 +5,6 @@ on one thread; as many at a time as torch may use threads.
 """
 
 import ctypes
-import os
-import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -20,7 +18,6 @@ from threadpoolctl import threadpool_limits
 In = TypeVar("In")
 Out = TypeVar("Out")
 
-LATER = 15  # nice value of work that is asked for later
 SPARE = 4  # cores from which on it may take more threads, also for what may not be needed
 
 _pool: ContextVar[ThreadPoolExecutor | None] = ContextVar("pool", default=None)
@@ -75,20 +72,14 @@ def ahead(function: Callable[[], Out]) -> Callable[[], Out]:
     if n_workers() == 1:
         found = function()
         return lambda: found
-    # Its pieces have threads of their own: in a common pool all might wait for each other.
-    pool = ThreadPoolExecutor(n_workers() + 1, "", _stand_back)
+    # Its pieces have threads of their own: in a common pool all might wait for each other. They are
+    # as important as others: who waits for a nicer one waits for every process of the machine.
+    pool = ThreadPoolExecutor(n_workers() + 1, "", torch.set_num_threads, (1,))
     inside = copy_context()
     inside.run(_pool.set, pool)
     started = pool.submit(inside.run, function)
     started.add_done_callback(lambda _: pool.shutdown(wait=False))
     return started.result
-
-
-def _stand_back() -> None:
-    """Take the cores that others leave, as far as the system knows threads from processes."""
-    torch.set_num_threads(1)
-    if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LATER)
 
 
 def n_workers() -> int:

@@ -165,8 +165,7 @@ class Problem:
 
     def responsibilities(self, policy: Policy, rows: QueryRows) -> families.Responsibilities:
         """What turns this kind of policy into rows, at the queries of `rows`."""
-        s = self.samples
-        is_label = isinstance(policy, CategoricalPolicy)
+        s, is_label = self.samples, isinstance(policy, CategoricalPolicy)
         if is_label != bool(s.n_actions):
             kinds = ("continuous", "discrete")
             raise ConfigError(

@@ -73,8 +73,7 @@ class Saturation:
         beyond = torch.stack([(reached <= low) & self.is_low, (reached >= high) & self.is_high])
         after = reached.clone()
         for side, dimension in torch.nonzero(self.is_set.any(dim=2)).tolist():
-            others = self.is_set[side, dimension]
-            row = beyond[side, :, dimension]
+            others, row = self.is_set[side, dimension], beyond[side, :, dimension]
             after[row.nonzero(), others] = self.set_to[side, dimension, others]
         return after
 

@@ -176,8 +176,7 @@ def _errors(
     starts = torch.ones(len(states), dtype=torch.bool)
     starts[1:] = (following[:-1] != states[1:]).any(dim=1)
     inputs = torch.cat([states, actions], dim=1)
-    targets = model.targets(columns)[is_free][:N_ROWS]
-    found = model.process
+    targets, found = model.targets(columns)[is_free][:N_ROWS], model.process
     errors = targets - found.predict(inputs) if is_new else found.noise_errors(inputs, targets)
     return inputs, errors[:, :-1], starts
 

@@ -76,8 +76,7 @@ def gather(policy: FittedPolicy) -> Evidence:
     """Ask a policy everything its page tells."""
     # What these say is on the page, in its place.
     with warnings.catch_warnings(action="ignore", category=NopgWarning):
-        grounds = policy.grounds
-        rollouts = policy.rollouts(horizon(policy.gamma))
+        grounds, rollouts = policy.grounds, policy.rollouts(horizon(policy.gamma))
         suggestion = policy.suggest(12)  # as many as the page lists
     assert policy.data is not None  # an estimate needs them
     visited = visited_states(rollouts, policy.gamma, ~policy.data.terminations)

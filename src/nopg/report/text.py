@@ -60,8 +60,7 @@ def compared(evidence: Evidence) -> list[tuple[str, float, float, float]]:
 
 def of_returns(evidence: Evidence) -> str:
     """What is compared, and what came of it."""
-    found = evidence.grounds.comparison
-    alike = "From the same starts"
+    found, alike = evidence.grounds.comparison, "From the same starts"
     if found.against == THE_LOG:
         starts = counted(found.n_starts, "recorded episode")
         alike = f"From the first states of {starts} and for as long as each lasted"

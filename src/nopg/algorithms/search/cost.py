@@ -40,7 +40,8 @@ EASY, ENDING = 0.15, 0.35
 """What is left of the later parts where tasks begin at their best: plans often cannot
 be bettered. And of rollouts where episodes end."""
 PER_ROW = 700  # additions of Python that rows are sorted and looked up in, each
-SHARED = 0.85  # what a further core adds to the speed of one: two do, more are idle mostly
+SHARED, USEFUL = 0.85, 2.6
+"""What a further core adds to the speed of one, and how many do: more are idle mostly."""
 
 
 class LearningCost(NamedTuple):
@@ -84,8 +85,7 @@ def cost_of_search(
     data: Dataset, starts: Array, gamma: float, n_updates: int, n_refining: int, sparse: bool
 ) -> LearningCost:
     """The same of data and starts with their history."""
-    with side_by_side():  # as in a search, one thread for each piece of work
-        model, actions, unit, step, row = _measured(data)
+    model, actions, unit, step, row, plain = _measured(data)
     n_starts, (n, d_s) = len(starts), data.observations.shape
     is_noisy, n_curved = model.noise is not None, len(model.process.curved)
     n_policies, r = len(PLANS) + (1 if sparse else len(ASCENTS) + N_ROUNDS), refinement
@@ -125,35 +125,42 @@ def cost_of_search(
     units += n_curved * 300.0 if is_noisy and data.episodes is not None else 0.0
     units += 0.1 * n_anchors + 0.04 * again + (2_500.0 if sparse else left * (80.0 + 0.13 * rows))
     taught = 1.1 * MAX_STEPS * BATCH if sparse else 0.0  # rows, of lessons
-    cores, plain = torch.get_num_threads(), _seconds(lambda: sum(range(N_ROUGH))) / N_ROUGH
+    cores = torch.get_num_threads()
     n_plain = PER_ROW * n  # additions of Python: no other part is much faster on wider registers
     n_plain += 0 if sparse else left * len(ASCENTS) * n_updates * (5_000 + 110 * rows)
     seconds = units * unit + steps * step + taught * row + n_plain * plain
-    seconds /= 1.0 + SHARED * min(cores - 1, 2)
+    seconds /= 1.0 + SHARED * min(cores - 1, USEFUL)
     numbers = 4 * cores * N_INDUCING * min(n, N_ROWS) + 4 * n_curved * N_INDUCING**2
     at_once = max(n_anchors, again / N_ROUNDS) / (n_anchors + again)  # one plan after the other
     numbers += n * 12 * (2 * d_s + 4) + 2 * at_once * planned * (3 * d_s + 6)
     return LearningCost(seconds, 60.0 + 8e-6 * numbers, cores)
 
 
-def _measured(data: Dataset) -> tuple[TransitionModel, Array, float, float, float]:
-    """A rough model, actions, and seconds of a likelihood, a step, and a row in distillation."""
+def _measured(data: Dataset) -> tuple[TransitionModel, Array, float, float, float, float]:
+    """A rough model, actions; seconds of a likelihood, a step, a lesson's row and an addition."""
     rng = np.random.default_rng(0)
     columns = model_columns(data.subset(np.sort(rng.permutation(len(data))[:N_ROUGH])))
     limits = FREE._replace(n_samples=N_LIKELY)
-    model = TransitionModel.fit(*columns, generator=rng, limits=limits, history=data.history)
+    with side_by_side():
+        model = TransitionModel.fit(*columns, generator=rng, limits=limits, history=data.history)
     x = torch.from_numpy(rng.normal(size=(FREE.n_samples, len(model.process.centre))))
     origin = np.zeros(x.shape[1] + 2)
-    unit = _seconds(lambda: likelihood(origin, x, x[:, 0], JITTER, False))
     states, actions = (column.numpy() for column in columns[:2])
     acted = np.tile(actions[:32], (planning.MAX_REPEAT, 1, 1))
-    follow = _seconds(lambda: model.arrays.follow(states[:32], acted))
     n, widths = min(len(states), N_LIKELY), (states.shape[1], actions.shape[1])
     spec = PolicySpec(kind="deterministic", n_states=widths[0], n_outputs=widths[1], hidden=HIDDEN)
     policy = spec.build(torch.Generator())
     lesson = planning.DistillationTargets(states[:n], actions[:n], np.ones(n), 1)
-    taught = _seconds(lambda: distil(policy, lesson)) / (N_STEPS * n)
-    return model, actions, unit, follow / acted[..., 0].size, taught
+    cores = torch.get_num_threads()
+    torch.set_num_threads(1)  # others would do a part of what is timed
+    try:
+        unit = _seconds(lambda: likelihood(origin, x, x[:, 0], JITTER, False))
+        follow = _seconds(lambda: model.arrays.follow(states[:32], acted)) / acted[..., 0].size
+        taught = _seconds(lambda: distil(policy, lesson)) / (N_STEPS * n)
+        plain = _seconds(lambda: sum(range(N_ROUGH))) / N_ROUGH
+    finally:
+        torch.set_num_threads(cores)
+    return model, actions, unit, follow, taught, plain
 
 
 def _seconds(work: Callable[[], object]) -> float:

@@ -226,8 +226,7 @@ def _best_actions(by_action: Array, actions: Array) -> Array:
     chosen: Array = actions[best]
     if actions.shape != (N_LEVELS, 1):
         return chosen
-    middle = np.clip(best, 1, N_LEVELS - 2)
-    rows = np.arange(len(best))
+    middle, rows = np.clip(best, 1, N_LEVELS - 2), np.arange(len(best))
     left, top, right = (by_action[rows, middle + i] for i in (-1, 0, 1))
     bend = left - 2.0 * top + right
     is_peak = bend < -1e-12 * min(1.0, float(np.abs(by_action).max()))

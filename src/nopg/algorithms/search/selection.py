@@ -249,8 +249,7 @@ def explained_share(data: Dataset, runs: list[Rows]) -> float:
     states = np.array(data.observations, dtype=np.float64)
     spread = states.std(axis=0)
     states = states / np.where(spread > 0.0, spread, 1.0)
-    actions = regression_actions(data).numpy()
-    rows = np.concatenate(runs)
+    actions, rows = regression_actions(data).numpy(), np.concatenate(runs)
     episode = np.repeat(np.arange(len(runs)), [len(run) for run in runs])
     asked = np.arange(len(rows))[:: -(-len(rows) // MAX_ROWS)]
     fold = episode % N_FOLDS  # a tree for each of many episodes takes long

@@ -144,8 +144,7 @@ def optimised(
 
     Every path has a damping of its own, and is left alone where it no longer gains.
     """
-    n_paths = len(starts)
-    found = controllers.each(np.copy)
+    n_paths, found = len(starts), controllers.each(np.copy)
     returns = task.returns(found, starts)
     damping, waited = np.full(n_paths, DAMPING[1]), np.zeros(n_paths, dtype=int)
     for _ in range(n_iterations):
