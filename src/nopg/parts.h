@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#ifdef __linux__
+#if defined(__linux__) && __has_include(<linux/futex.h>)
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -60,7 +60,7 @@ static inline int64_t nanoseconds(void) {
 /* Asleep a thread is the first to run once there is something to do; one that lets others have the
  * core comes after all of these, if the machine is busy: thousands of times as late. */
 static inline void sleep_on(atomic_int *number, int value) {
-#ifdef __linux__
+#ifdef FUTEX_WAIT_PRIVATE
   syscall(SYS_futex, number, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
 #else
   sched_yield();
@@ -68,7 +68,7 @@ static inline void sleep_on(atomic_int *number, int value) {
 }
 
 static inline void wake(atomic_int *number) {
-#ifdef __linux__
+#ifdef FUTEX_WAKE_PRIVATE
   syscall(SYS_futex, number, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 #endif
 }
