@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -68,6 +69,15 @@ def test_what_was_compiled_is_kept_for_other_processes(
     folder = tmp_path / "cache" / "nopg"
     assert folder.stat().st_mode & 0o077 == 0
     assert len(list(folder.iterdir())) == 1  # nothing half-made is left
+
+
+def test_what_several_threads_ask_for_at_once_is_made_once(counted: Callable[[], int]) -> None:
+    threads = [threading.Thread(target=load) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert counted() == 1
 
 
 def test_another_source_or_precision_is_another_file(counted: Callable[[], int]) -> None:

@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 from ctypes import c_char_p, c_void_p
 from pathlib import Path
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any
 
 import numpy as np
@@ -34,11 +34,17 @@ TUNED = (("-march=native",), ())  # for this processor, or for any like it
 STANDARD = b"#include <math.h>\n#include <pthread.h>\n#include <stdint.h>\n#include <stdlib.h>\n"
 MOST_THREADS = 64  # that are asked for at most; C takes what its work is worth
 _pools: list[int | None] = []  # threads of each file that was loaded
+_locks: dict[Any, Lock] = {}
 
 
 @functools.cache
 def compiled(package: str, name: str, is_single: bool) -> Any:
     """The functions of a C file, in floats if `is_single`; None if there are none."""
+    with _locks.setdefault((package, name, is_single), Lock()):  # once, whoever asks meanwhile
+        return _compiled(package, name, is_single)
+
+
+def _compiled(package: str, name: str, is_single: bool) -> Any:
     compiler = next((path for name in COMPILERS if (path := shutil.which(name))), None)
     if compiler is None:
         logger.info("A C compiler (cc) would make this several times faster.")
@@ -118,11 +124,16 @@ def addresses(*names: str) -> NDArray[np.int64] | None:
 
 
 def compile_ahead(*paths: str) -> None:
-    """Compile files that will be needed, beside whatever goes on."""
-    for path in paths:
-        package, _, name = f"nopg/{path}".rpartition("/")
-        given = (package.replace("/", "."), name, False)
-        Thread(target=compiled, args=given, daemon=True).start()
+    """Compile files that will be needed, in this order, beside whatever goes on."""
+    left = iter(paths)
+
+    def next_ones() -> None:
+        for path in left:  # which nobody else took
+            package, _, name = f"nopg/{path}".rpartition("/")
+            compiled(package.replace("/", "."), name, False)
+
+    for _ in range(os.cpu_count() or 1):  # more at a time, and the first would be the last
+        Thread(target=next_ones, daemon=True).start()
 
 
 def compiled_for(like: Tensor, package: str, name: str) -> Any:

@@ -107,8 +107,7 @@ class Problem:
                 pool.submit(compiled_for, drawn, "nopg.bellman", "update.c")
             next_rows = list_rows(drawn, samples, bandwidths, config)
             initial_rows = list_rows(initial_states, samples, bandwidths, config)
-        queries = torch.cat([drawn, initial_states])
-        coarse = None
+        queries, coarse = torch.cat([drawn, initial_states]), None
         if is_large and ranks is None and not drawn.is_cuda:
             # Rows at next states are alike within what they reach.
             reach = next_rows.reach(samples.states)

@@ -196,8 +196,7 @@ def _log_level(features: Tensor, errors: Tensor) -> Tensor:
     n, d = features.shape
     weights = torch.zeros(d).to(features)
     weights[-1] = 0.5 * errors.square().mean().log()
-    level = weights.clone()
-    ridge = torch.full((d,), 1.0 / n).to(features)
+    level, ridge = weights.clone(), torch.full((d,), 1.0 / n).to(features)
     ridge[-1] = 0.0
 
     def loss(w: Tensor) -> Tensor:

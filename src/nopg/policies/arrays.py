@@ -101,8 +101,7 @@ def _parts(policy: Policy) -> tuple[Any, ...]:
         raise ConfigError(f"Policies as arrays must be perceptrons, got {type(policy).__name__}.")
     assert isinstance(policy, NetworkPolicy)
     weights = [weight.T.numpy().copy() for weight, _ in layers]
-    biases = [bias.numpy().copy() for _, bias in layers]
-    width = len(weights[0])
+    biases, width = [bias.numpy().copy() for _, bias in layers], len(weights[0])
     mean, factor = np.zeros(width), np.ones(width)
     if policy.standardise is not None:
         mean = policy.standardise.mean.numpy().copy()

@@ -53,6 +53,9 @@ from nopg.threads import SPARE, ahead, beside, n_workers, side_by_side
 logger = logging.getLogger(__name__)
 
 MAX_UNCERTAINTY = 0.75  # mean predictive uncertainty above which models guess
+COMPILED = """dynamics/rollout likelihood dynamics/farthest dynamics/regression policies/perceptron
+algorithms/search/values algorithms/search/distil algorithms/search/backward dynamics/curvature
+dynamics/ascent bellman/rows linalg/solve bellman/update"""  # in the order of their need, about
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}{postfix}"
 """Steps differ in length, so there is no guess at what is left: it was hours off."""
 
@@ -117,10 +120,7 @@ def learn(
         >>> action.shape
         (1,)
     """
-    compile_ahead(*(f"dynamics/{name}.c" for name in ("rollout", "ascent", "regression")))
-    compile_ahead(*(f"algorithms/search/{name}.c" for name in ("distil", "values", "backward")))
-    compile_ahead("bellman/rows.c", "linalg/solve.c", "policies/perceptron.c", "bellman/update.c")
-    compile_ahead("likelihood.c", "dynamics/farthest.c")
+    compile_ahead(*(f"{name}.c" for name in COMPILED.split()))
     data = without_time_limit(as_dataset(data))
     if policy is None:
         policy = "discrete" if data.is_discrete else "deterministic"
