@@ -109,13 +109,15 @@ def main() -> None:
         for cores in given.cores:
             command = [sys.executable, "-c", "while True: pass"]
             others = [subprocess.Popen(command) for _ in range(given.beside)]
-            subprocess.run(
-                [sys.executable, "-m", "benchmarks.learn", "--one", task, str(size)],
-                env=os.environ | {"OMP_NUM_THREADS": str(cores)},
-                check=False,
-            )
-            for other in others:
-                other.kill()
+            try:
+                subprocess.run(
+                    [sys.executable, "-m", "benchmarks.learn", "--one", task, str(size)],
+                    env=os.environ | {"OMP_NUM_THREADS": str(cores)},
+                    check=False,
+                )
+            finally:  # an interrupt, too, leaves none of them
+                for other in others:
+                    other.kill()
 
 
 if __name__ == "__main__":

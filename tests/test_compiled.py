@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -78,6 +79,24 @@ def test_what_several_threads_ask_for_at_once_is_made_once(counted: Callable[[],
     for thread in threads:
         thread.join()
     assert counted() == 1
+
+
+def test_a_forked_process_waits_for_no_thread_that_it_does_not_have() -> None:
+    asked = ("nopg.linalg", "solve.c", False)
+    lock = compiled._locks.setdefault(asked, threading.Lock())
+    with lock:  # as if it were being compiled
+        if not (child := os.fork()):
+            compiled.compiled.cache_clear()
+            os._exit(compiled.compiled(*asked) is None)
+        for _ in range(600):
+            done, status = os.waitpid(child, os.WNOHANG)
+            if done:
+                break
+            time.sleep(0.05)
+        else:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+    assert (done, status) == (child, 0)
 
 
 def test_another_source_or_precision_is_another_file(counted: Callable[[], int]) -> None:

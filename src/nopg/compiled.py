@@ -35,6 +35,8 @@ STANDARD = b"#include <math.h>\n#include <pthread.h>\n#include <stdint.h>\n#incl
 MOST_THREADS = 64  # that are asked for at most; C takes what its work is worth
 _pools: list[int | None] = []  # threads of each file that was loaded
 _locks: dict[Any, Lock] = {}
+if hasattr(os, "register_at_fork"):  # in a forked process nobody is left to open them
+    os.register_at_fork(after_in_child=_locks.clear)
 
 
 @functools.cache
@@ -132,7 +134,7 @@ def compile_ahead(*paths: str) -> None:
             package, _, name = f"nopg/{path}".rpartition("/")
             compiled(package.replace("/", "."), name, False)
 
-    for _ in range(os.cpu_count() or 1):  # more at a time, and the first would be the last
+    for _ in range(min(len(paths), os.cpu_count() or 1)):  # of more the first would be the last
         Thread(target=next_ones, daemon=True).start()
 
 

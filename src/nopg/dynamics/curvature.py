@@ -74,7 +74,7 @@ def derivatives(
     else:
         for field, to in zip(steps, whole[:6], strict=True):
             to[rows] = field[rows]
-        made.derive(rows, *map(np.ascontiguousarray, (s, a)), *whole)
+        made.derive(rows, *(np.ascontiguousarray(x, np.float64) for x in (s, a)), *whole)
         whole[8] = _downwards(torch.from_numpy(whole[8])).numpy()
     whole = [field.reshape(*is_near.shape, *field.shape[1:]) for field in whole]
     outcomes = PredictedStep(*whole[:6])
