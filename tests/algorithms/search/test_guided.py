@@ -88,7 +88,7 @@ def test_where_a_path_loses_what_it_promised_another_is_tried(
     def taught(task: Task, data: Dataset, controllers: Any, starts: Any, *rest: Any) -> Any:
         returns = task.returns(controllers, starts)
         earned.append(returns.mean())
-        return fresh, returns
+        return fresh, returns, True  # it does what they do, however little that is
 
     earned: list[float] = []
     monkeypatch.setattr(guided, "N_ITERATIONS", 2)
@@ -121,7 +121,7 @@ def test_a_path_that_promises_no_more_than_there_is_is_not_taught(
 
     def teach(*given: Any) -> Any:
         taught.append(next(earned))
-        return copy.deepcopy(fresh), np.array([taught[-1], 10.0 * taught[-1]])
+        return copy.deepcopy(fresh), np.array([taught[-1], 10.0 * taught[-1]]), False
 
     def lead(hope: float) -> Any:
         led.append(hope)
@@ -135,6 +135,37 @@ def test_a_path_that_promises_no_more_than_there_is_is_not_taught(
     # -5.8 is not what -5 promised, but more than -6 does; -4.2 is about what -4 promised.
     assert taught == [-5.8, -4.2]
     assert led == [-5.0, -4.0]  # nor is any work done for it
+
+
+@pytest.mark.parametrize(
+    ("does", "led_to", "n_taught"), [(True, -4.9, 1), (False, -4.9, 2), (True, -5.2, 2)]
+)
+def test_a_student_of_many_starts_need_not_earn_what_a_few_do(
+    pendulum: tuple[Dataset, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    does: bool,
+    led_to: float,
+    n_taught: int,
+) -> None:
+    """It does as well as its controllers, from everywhere, and their path came as far as hoped."""
+    data, models = pendulum
+    spec = PolicySpec(kind="deterministic", n_states=3, n_outputs=1, hidden=(4,))
+    limit = torch.tensor([2.0], dtype=torch.float64)
+    fresh = spec.build(torch.Generator().manual_seed(0), -limit, limit)
+    starts, taught = Pendulum().observe(np.concatenate([LEANING, 4.0 * LEANING])), []
+    path = SimpleNamespace(states=np.zeros((1, 1, 3)))
+
+    def teach(*given: Any) -> Any:
+        taught.append(given)
+        return copy.deepcopy(fresh), np.array([-6.0, -9.0]), does
+
+    ways = [(hope, lambda: path) for hope in (-5.0, -4.0)]
+    monkeypatch.setattr(guided, "_attempts", lambda *given: iter(ways))
+    monkeypatch.setattr(guided, "_spread", lambda task, found, starts: found)
+    monkeypatch.setattr(guided, "_taught", teach)
+    monkeypatch.setattr(Task, "returns", lambda *given: np.array([led_to]))
+    trajectory_candidate(models, data, starts, [], fresh, 0.9, np.random.default_rng(0))
+    assert len(taught) == n_taught
 
 
 def test_paths_are_led_to_where_the_models_hold(pendulum: tuple[Dataset, Any]) -> None:
@@ -176,7 +207,9 @@ def test_a_policy_is_taught_until_it_earns_what_its_teacher_does(
     lessons: list[int] = []
     monkeypatch.setattr(guided, "distil", distil)
     generator = np.random.default_rng(0)
-    student, _ = guided._taught(task, data, teachers, starts, fresh, generator)
+    student, found, does = guided._taught(task, data, teachers, starts, fresh, generator)
+    theirs = [task.follow(teachers, starts, None, one.arrays).returns for one in task.models]
+    assert does == (found.mean() >= np.mean(theirs) - 0.1 * np.abs(np.mean(theirs)))
     n_rows = 400 * len(task.models)
     assert lessons == [n_rows, 2 * n_rows]  # those of both lessons, and no third
     earned = model_rollout(task.models[0], actor_of(student), starts, 0.9, 60).returns

@@ -85,7 +85,8 @@ def test_the_best_in_both_models_is_kept(few: pytest.MonkeyPatch) -> None:
     assert len(candidates[3:]) == N_ROUNDS
     assert all(c.method in REPLANS for c in candidates[3:])
     refined = [c for c in candidates if c.refined is not None]
-    assert len(refined) == 2
+    assert 2 <= len(refined) <= 3
+    assert max(candidates, key=lambda c: c.first.value) in refined  # if it was not refined well
     # The first estimate ends where gamma^T is half a percent.
     assert all(c.final.value >= c.first.value - 0.005 * abs(c.first.value) for c in refined)
     assert model.search is not None

@@ -16,6 +16,7 @@ import nopg
 from nopg.algorithms.build import action_space_of, build_policy
 from nopg.algorithms.nopg.nopg import NOPG
 from nopg.algorithms.search import candidates as candidates_module
+from nopg.algorithms.search import refinement
 from nopg.algorithms.search.candidates import FoundPolicy
 from nopg.algorithms.search.distillation import distil
 from nopg.algorithms.search.planning import DistillationTargets
@@ -247,3 +248,24 @@ def test_refined_plans_that_earn_all_there_is_end_the_search() -> None:
     selection.add(FoundPolicy(CandidateMethod(PLANNING), taught(data, 1.0)))
     assert selection.refined_is_optimal(1, 5, lambda text: None)
     assert not selection.refined_is_optimal(1, 0, lambda text: None)  # nothing is refined
+
+
+def test_what_was_best_as_it_was_found_is_estimated_at_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Refined from a few starts, others may be better from these alone."""
+    data = log([1.0, 2.0, 3.0, 0.5])
+    models, starts = fit_ensemble(data, Seed(0).numpy("models")), np.linspace(0.2, 1.0, 8)[:, None]
+    selection = Selection(models, starts, GAMMA)
+    for gain in (0.1, 0.2, 0.3, 0.4, 2.0):
+        selection.add(FoundPolicy(CandidateMethod(PLANNING), taught(data, gain)))
+    first = [one.first.value for one in selection.candidates]
+    assert max(first) == first[-1]
+
+    def refine(models: Any, policies: Any, *rest: Any) -> list[float]:
+        return [0.0, 0.0, 0.0, -5.0, -5.0]  # so they say
+
+    monkeypatch.setattr(refinement, "refine", refine)
+    selection.refine_all(10, lambda text: None)
+    assert [one.refined is not None for one in selection.candidates] == [True] * 3 + [False, True]
+    assert selection.choose().chosen == 4

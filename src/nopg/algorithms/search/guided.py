@@ -88,11 +88,12 @@ def trajectory_candidate(
         if known >= wanted:  # what is there earns that already
             continue
         found = lead()
-        taught, earned = _taught(task, data, _spread(task, found, starts), starts, fresh, generator)
+        led, own = _spread(task, found, starts), slice(found.states.shape[1])
+        taught, earned, does = _taught(task, data, led, starts, fresh, generator)
         if earned.mean() > most or student is fresh:
-            student, most = taught, float(earned.mean())
-            known = float(earned[: found.states.shape[1]].mean())
-        if known >= wanted:
+            student, most, known = taught, float(earned.mean()), float(earned[own].mean())
+        # From there it may earn less than they, if it does as well from all: it knows more places.
+        if known >= wanted or (does and task.returns(found, starts[own]).mean() >= hoped):
             break
     return FoundPolicy(CandidateMethod(TRAJECTORIES), student)
 
@@ -200,9 +201,8 @@ def rest_controller(task: Task, data: Dataset, horizon: int) -> Feedback:
     after = model.arrays.step(points[:, :d_s], points[:, d_s:])
     moved = np.abs((after.next_states - points[:, :d_s]) / typical).max(axis=1)
     is_resting = (moved < RESTING) & (after.out_of_support < RESTING)
-    chosen = every[order[0]]
-    if is_resting.any():
-        chosen = points[np.where(is_resting, after.rewards, -np.inf).argmax()]
+    best = points[np.where(is_resting, after.rewards, -np.inf).argmax()]
+    chosen = best if is_resting.any() else every[order[0]]
     held = np.tile(chosen, (horizon, 1, 1))
     gains = np.zeros((horizon, 1, every.shape[1] - d_s, d_s))
     still = Feedback(held[..., :d_s], held[..., d_s:], gains)
@@ -263,11 +263,11 @@ def _taught(
     starts: Array,
     fresh: Policy,
     generator: np.random.Generator,
-) -> tuple[Policy, Array]:
-    """A policy that does what the controllers do, and what it earns from each start, (P,)."""
+) -> tuple[Policy, Array, bool]:
+    """A policy that does what controllers do, what it earns, (P,), and whether that is as much."""
     # It learns from more and more rollouts in drawn models, until it earns about as much as they do
     # in others and in the models themselves: what is wrong about one is not to matter. The one that
-    # earns most there is kept.
+    # earns most there is kept. It does where that is about what they earn in the models alone.
     student, lessons, columns = copy.deepcopy(fresh), [], model_columns(data)
     n_each = -(-N_MODELS // len(task.models))
     # Of many starts every drawn model has some: together they pass more states than are taught.
@@ -279,7 +279,8 @@ def _taught(
         return parallel_map(lambda pair: drawn_models(pair[0], columns, n_each, pair[1]), pairs)
 
     others = [*drawn(), *(one.arrays for one in task.models)]
-    wanted = np.mean([task.follow(teachers, many, None, one).returns for one in others])
+    each = [task.follow(teachers, many, None, one).returns.mean() for one in others]
+    least = [w - ALIKE * abs(w) for w in (np.mean(each), np.mean(each[-len(task.models) :]))]
     best, most = student, np.full(len(many), -np.inf)
     for lesson in range(N_LESSONS):
         for one in drawn():
@@ -292,9 +293,9 @@ def _taught(
         earned = np.mean([one.returns for one in made], axis=0)  # in models and drawn ones
         if earned.mean() > most.mean():
             best, most = copy.deepcopy(student), earned
-        if lesson and most.mean() >= wanted - ALIKE * abs(wanted):  # one alone may be luck
+        if lesson and most.mean() >= least[0]:  # one alone may be luck
             break
-    return best, most
+    return best, most, bool(most.mean() >= least[1])
 
 
 def _disturbed(

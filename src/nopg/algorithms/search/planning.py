@@ -186,10 +186,8 @@ class Anchors:
         """
         from scipy import sparse
 
-        count = min(len(self.states), 2 * states.shape[1] + 2)
-        distances, nearest = self.tree.query(
-            states / self.unit, range(1, count + 1), workers=n_workers()
-        )
+        count, scaled = min(len(self.states), 2 * states.shape[1] + 2), states / self.unit
+        distances, nearest = self.tree.query(scaled, range(1, count + 1), workers=n_workers())
         weights = np.exp(-0.5 * (distances / self.spacing) ** 2) + 1e-12
         weights /= weights.sum(axis=1, keepdims=True)
         rows = np.arange(0, weights.size + 1, count)
@@ -206,9 +204,8 @@ def iterated(weights: Any, earned: Array, ahead: Array, value: Array, by_action:
     library = compiled("nopg.algorithms.search", "values.c", False)
     if library is not None:
         sparse = (weights.indptr.astype(np.int32), weights.indices.astype(np.int32), weights.data)
-        given = packed(
-            *by_action.shape, MAX_SWEEPS, LEVEL, *sparse, earned, ahead, value, by_action
-        )
+        arrays = (*sparse, earned, ahead, value, by_action)
+        given = packed(*by_action.shape, MAX_SWEEPS, LEVEL, *arrays)
         if library.nopg_values(given, threads_for(MOST_THREADS)):
             raise MemoryError
         return

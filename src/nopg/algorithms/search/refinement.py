@@ -245,9 +245,8 @@ def _rollout(
     actor = ArrayPolicies(policies, is_decided=True)
     every = np.tile(starts, (len(policies), 1))
     horizon = discount_horizon(gamma, negligible)
-    draws = _draws(model, starts, horizon)
-    if draws is not None:
-        draws = np.tile(draws, (1, len(policies), 1))
+    gusts = _draws(model, starts, horizon)
+    draws = None if gusts is None else np.tile(gusts, (1, len(policies), 1))
     rollout = model_rollout(model, actor, every, gamma, horizon, until_rest=True, draws=draws)
     returns = rollout.returns.reshape(len(policies), -1)
     return rollout, (tail_weights(returns, worst_share) * returns).sum(axis=1)

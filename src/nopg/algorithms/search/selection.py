@@ -205,7 +205,10 @@ class Selection:
 
     def _estimate_best(self, values: Sequence[float], n_starts: int = MAX_STARTS) -> None:
         """A last estimate of those of the highest values: long, from most starts."""
+        # And of the best as they were found: refinement is from few starts, and may be for these.
         best = sorted(range(len(values)), key=lambda i: -values[i])[: refinement.N_KEPT]
+        first = max(range(len(values)), key=lambda i: self.candidates[i].first.value)
+        best += [first] * (first not in best)
         policies = [self.found[i].policy for i in best]
         affordable = START_PRODUCTS // max(1, self.models[0].process.n_products)
         every = -(-len(self.starts) // min(max(affordable, MIN_STARTS), n_starts))  # rounded up
