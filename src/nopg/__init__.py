@@ -3,8 +3,7 @@
     policy = nopg.learn(nopg.Dataset.load("cart.csv"))
     print(policy.expected_return(interval=0.95), policy.verdict())
 
-`nopg.NOPG(gamma=0.97).fit(data)` is the paper's algorithm and returns the same kind of
-`FittedPolicy`.
+`nopg.NOPG(gamma=0.97).fit(data)` is the paper's algorithm and returns a `FittedPolicy`, too.
 """
 
 import sys as _sys

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -111,6 +112,44 @@ def slope(n: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
     """Steps over a slope, which ends them: beyond no limit of a column. Speeds do not matter."""
     states = np.random.default_rng(seed).uniform(-1.0, 1.0, (n, 4))
     return torch.tensor(states), torch.tensor((states[:, 0] + states[:, 1] < -0.8).astype(float))
+
+
+def landings(pay: Callable[[np.ndarray], np.ndarray], usual: float = -0.1) -> TerminationModel:
+    """Rows of height and speed; it is over below the ground."""
+    rng = np.random.default_rng(0)
+    flying = rng.uniform([0.0, -2.0], [10.0, 0.5], (600, 2))
+    landed = rng.uniform([-0.1, -2.0], [0.0, -0.5], (30, 2))
+    states = torch.tensor(np.concatenate([flying, landed]))
+    ended = torch.cat([torch.zeros(600), torch.ones(30)]).double()
+    rewards = torch.tensor(np.concatenate([np.full(600, usual), pay(landed[:, 1])]))
+    found = TerminationModel.fit(states, rewards, ended, rng)
+    assert found is not None
+    return found
+
+
+def test_what_a_landing_pays_depends_on_its_speed() -> None:
+    model = landings(lambda speed: 10.0 + 10.0 * speed)
+    for speed in (-0.6, -1.0, -1.5, -1.9):
+        ended, paid = asked(model, -0.05, speed)
+        assert ended > 0.95
+        assert paid == pytest.approx(10.0 + 10.0 * speed, abs=1.5)
+    assert asked(model, -0.05, -0.1)[1] < 5.1  # no more than was seen, however softly
+    # Nobody is paid for hovering as low as some kernels are wide.
+    assert asked(model, 0.1, -0.1)[0] < 0.01
+    assert asked(model, 0.1, -0.1)[1] < 0.05
+
+
+def test_by_chance_landings_pay_the_same_everywhere() -> None:
+    drawn = np.random.default_rng(1).uniform(-1.0, 1.0, 30)
+    model = landings(lambda speed: drawn)
+    for speed in (-0.1, -1.0, -1.9):
+        assert asked(model, -1.0, speed)[1] == pytest.approx(drawn.mean(), abs=0.3)
+
+
+def test_before_a_fine_there_is_blur_and_before_a_prize_there_is_none() -> None:
+    fine, prize = (landings(lambda speed: 10.0 + 10.0 * speed, usual) for usual in (20.0, -0.1))
+    assert asked(fine, 0.05, -1.0)[0] > 0.2
+    assert asked(prize, 0.05, -1.0)[0] < 0.05
 
 
 def test_columns_that_tell_nothing_of_ends_are_passed_over() -> None:

@@ -82,9 +82,8 @@ class Saturation:
 class StateBounds:
     """The smallest box around all states seen, a little enlarged.
 
-    Where the system saturates, states stop at the bound. Elsewhere a prediction just beyond it may
-    be an error of the regression, and is clipped; one that leaves by as much as the system usually
-    moves is out of support.
+    Where the system saturates, states stop at the bound. Elsewhere a prediction just beyond may be
+    an error of the regression, and is clipped; by as much as a usual step it is out of support.
     """
 
     low: Tensor  # of each dimension, (d_s,)
@@ -198,8 +197,7 @@ class RewardBounds(NamedTuple):
     """What a regression may predict of steps after which the episode goes on.
 
     Without bounds a search finds the place where it promises more than was ever earned. A cost may
-    well grow beyond what was seen, and to believe it is the careful side: below there is room for
-    as much again.
+    well grow beyond what was seen, and care believes it: below there is room for as much again.
     """
 
     low: float

@@ -2,13 +2,11 @@
 
 Hyperparameters maximise the marginal likelihood under weak priors. A single collision among
 hundreds of free steps makes an interpolating regression ring over its whole length scale. Such
-samples are left out: what they say is true, but of another law, and one sample of it is too few to
-learn it from.
+samples are left out: what they say is true, but of another law, and too few tell of it.
 
 Where two inputs are a cosine and a sine motion is smooth in them. What is paid is often a function
 of the angle, such as its square, and has a kink across from 0 that no smooth function of the pair
-has: between the rows of a grid nothing tells it. So the angle may be a further input, where the
-likelihood says so.
+has: between the rows of a grid nothing tells it. So where likelihoods ask for it it is an input.
 """
 
 import math
@@ -201,8 +199,7 @@ def compiled_regression(
     ratio: float = 0.0,  # of the variances of noise and kernel
 ) -> bool:
     """Whether a function of `regression.c` did what otherwise torch is to do."""
-    # Each of dozens of small calls of torch waits for Python's lock where many targets and models
-    # are fitted side by side.
+    # Dozens of small calls of torch wait for Python's lock where many models are fitted at a time.
     library = compiled("nopg.dynamics", "regression.c", False)
     lapack = None if library is None else addresses(*ROUTINES)
     if lapack is None or x.dtype != torch.float64 or not x.is_cpu:

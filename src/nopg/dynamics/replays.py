@@ -153,8 +153,7 @@ def consecutive(data: Dataset, rows: Mask) -> list[Rows]:
 
 def held_out_folds(data: Dataset, generator: np.random.Generator) -> tuple[str, list[Mask]]:
     """What to hold out, in a word, and which rows in turn, (n,) each."""
-    # Whole episodes where there are two or more of several steps; parts of a single one; else rows
-    # around a few places.
+    # Whole episodes, if two have several steps; parts of a single one; else rows around few places.
     long = [run for run in consecutive(data, np.ones(len(data), dtype=bool)) if len(run) > 1]
     held_out = np.zeros(len(data), dtype=bool)
     if not long or sum(map(len, long)) < len(data) // 2:

@@ -228,8 +228,7 @@ def rollout_gradients(
                       - ((1 - o) U_{t+1} + o W) dp/ds + (1 - p)(W - U_{t+1}) do/ds
         dU_t / ds_t = likewise by s, plus (dU_t / da_t) dpi/ds
 
-    All policies are rolled out at once, from the same starts: a step of a few states costs hardly
-    more than a step of one.
+    All policies are rolled out at once, since a step of a few states hardly costs more than of one.
     """
     every = np.tile(starts, (len(policies), 1))
     gusts = None if draws is None else np.tile(draws, (1, len(policies), 1))

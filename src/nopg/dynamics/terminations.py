@@ -66,8 +66,7 @@ class TerminationModel:
         unit = next_states.std(dim=0, correction=0)
         unit = torch.where(unit > 1e-12, unit, torch.ones_like(unit))
         drawn = torch.as_tensor(generator.permutation(len(next_states)))
-        order, log_counts = _informative(next_states[drawn] / unit, is_terminal[drawn], drawn)
-        points, ended = next_states[order] / unit, is_terminal[order].to(rewards)
+        points, ended, order, log_counts = _informative(next_states / unit, is_terminal, drawn)
         paid = ended * rewards[order]
         near = torch.cdist(points[-500:], points).topk(min(3, len(points)), largest=False)
         width = float(near.values[:, -1].median()) + 1e-6
@@ -75,6 +74,13 @@ class TerminationModel:
         crossed = [beyond for *_, beyond in _limits(points, ended > 0.0, every, MANY)]
         is_told = sum(crossed, torch.zeros(len(points), dtype=torch.bool))
         if typical_step is None or int(ended.sum()) - int(is_told.sum()) < LEAST:
+            thin = torch.ones_like(unit)
+            for j, sign, place, beyond in _limits(points, ended > 0.0, every, MANY):
+                is_prize = paid[beyond].max() > rewards[~is_terminal].max()
+                if is_prize and _slope(points[beyond], paid[beyond]).any():  # blur pays who hovers
+                    over = (sign * points[beyond, j] - place).mean()
+                    thin[j] = (over / (SHARPER * width)).clamp(1e-3, 1.0)
+            points, every, unit = points / thin, every / thin, unit * thin
             seen, rest = (points, ended, paid), (every, BORDER * width)
             points, ended, paid = _mirrored(*seen, *rest, MANY)
             return cls(points, ended, paid, unit, width, _mirrored(*seen, *rest, 1))
@@ -87,15 +93,11 @@ class TerminationModel:
                 limits.append(Limit(j, *map(float, given)))
                 is_told |= beyond
         drawn = drawn[~is_told[drawn]]
-        order, log_counts = _informative(next_states[drawn] / unit, is_terminal[drawn], drawn)
-        points, ended = next_states[order] / unit, is_terminal[order].to(rewards)
-        if like is None or like.log_counts is None:
-            episodes = is_terminal.cumsum(0) - is_terminal.long()  # each with its end
-            unit = unit * _widths(points, ended, log_counts, episodes[order])
-        else:
-            unit = like.unit
-        order, log_counts = _informative(next_states[drawn] / unit, is_terminal[drawn], drawn)
-        points, ended = next_states[order] / unit, is_terminal[order].to(rewards)
+        points, ended, order, log_counts = _informative(next_states / unit, is_terminal, drawn)
+        episodes = is_terminal.cumsum(0) - is_terminal.long()  # each with its end
+        its = None if like is None or like.log_counts is None else like.unit
+        unit = unit * _widths(points, ended, log_counts, episodes[order]) if its is None else its
+        points, ended, order, log_counts = _informative(next_states / unit, is_terminal, drawn)
         seen = (points, ended, ended * rewards[order])
         return cls(*seen, unit, 1.0, seen, log_counts, tuple(limits))
 
@@ -162,9 +164,19 @@ def _mirrored(
             images = points[which & (depth < border)].clone()
             images[:, j] = 2.0 * sign * limit - images[:, j]
             ends = (~is_end[which & (depth < border)]).to(ended)
-            found.append((images, ends, ends * paid[crossed].mean()))
+            middle, pays = points[crossed].mean(dim=0), paid[crossed]
+            pay = pays.mean() + (images - middle) @ _slope(points[crossed], pays)
+            found.append((images, ends, ends * pay.clamp(pays.min(), pays.max())))
     points, ended, paid = map(torch.cat, zip(*found, strict=True))
     return points, ended, paid
+
+
+def _slope(points: Tensor, paid: Tensor) -> Tensor:
+    """How what ends pay changes with where they are, (d_s,): not if no line tells most of it."""
+    x, y = points - points.mean(dim=0), (paid - paid.mean())[:, None]
+    slope: Tensor = torch.linalg.lstsq(x, y, driver="gelsd").solution
+    is_told = (y - x @ slope).square().sum() < 0.5 * y.square().sum()
+    return slope[:, 0] * float(is_told and len(x) > 2 * x.shape[1])
 
 
 def _limits(
@@ -204,14 +216,15 @@ def _widths(points: Tensor, ended: Tensor, log_counts: Tensor, episodes: Tensor)
     return log_widths.detach().nan_to_num(0.0).clamp(*LOG_WIDTHS).exp()
 
 
-def _informative(points: Tensor, is_terminal: Tensor, names: Tensor) -> tuple[Tensor, Tensor]:
-    """Names of at most `MAX_POINTS`: terminal ones, those next to them, and others.
+def _informative(every: Tensor, is_end: Tensor, names: Tensor) -> tuple[Tensor, ...]:
+    """At most `MAX_POINTS` of those named: terminal ones, those next to them, and others.
 
-    And the logarithm of how many rows each stands for.
+    And whether they are terminal, their names, and the logarithm of how many rows each stands for.
     """
+    points, is_terminal = every[names], is_end[names]
     # At the border of terminal states the probability changes, so it is kept dense.
     if len(points) <= MAX_POINTS:
-        return names, torch.zeros(len(points)).to(points)
+        return points, is_terminal.to(points), names, torch.zeros(len(points)).to(points)
     terminal = torch.nonzero(is_terminal)[: MAX_POINTS // 3, 0]
     others = torch.nonzero(~is_terminal)[:, 0]
     n_others = min(MAX_POINTS - len(terminal), len(others))
@@ -225,4 +238,4 @@ def _informative(points: Tensor, is_terminal: Tensor, names: Tensor) -> tuple[Te
     counts = torch.ones(len(chosen)).to(points)
     counts[: len(terminal)] = int(is_terminal.sum()) / len(terminal)
     counts[len(chosen) - len(far) :] = len(left) / max(len(far), 1)
-    return names[chosen], counts.log()
+    return points[chosen], is_terminal[chosen].to(points), names[chosen], counts.log()

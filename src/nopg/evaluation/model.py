@@ -197,8 +197,7 @@ class ModelEvaluator:
         """Predicted states after each of T steps, (T, P, d_s), and weights, (T, P).
 
         P counts every start (of many a part) in every model, and every path from it where the
-        system is noisy. A weight is the probability that the rollout is still running and in
-        support, over P.
+        system is noisy. Weights are probabilities of still running and in support, over P.
         """
         states, weights = [], []
         starts = starts[_spread(len(starts), MANY_STARTS)]

@@ -53,9 +53,8 @@ N_WAYS = 4  # paths that are taught at most, if students earn less than was hope
 N_ITERATIONS = 10  # iterations from everything there is, and as many from the best of it
 SEEN = 0.1  # weight gamma^T at which paths end
 N_BEST, N_SOLVING, DAMPED, SOLVED, RESTING = 200, 30, 1e-6, 1e-6, 0.05
-"""Logged states of the highest rewards from which one to rest at is looked for; steps of the
-solver, their damping, the least that counts, in deviations, and the most it may move there, in
-typical steps."""
+"""Logged states of the highest rewards from which one to rest at is looked for; the solver's steps,
+damping and least change that counts, in deviations; and the most it may move, in typical steps."""
 AUTHORITY = 0.8  # share of the actions' range that a path uses; the rest is left to its feedback
 PENALTIES, N_PENALISED, APART = np.geomspace(0.03, 10.0, 6), 15, 2.0
 """What a path pays for where it passes a break of the law, first and last, as shares of
@@ -64,8 +63,7 @@ LEVELS = (0.02, 0.5)
 """Least and largest disturbance of an action, in halves of its range: a policy that has
 only met small ones does not make up for the errors of the models."""
 N_DISTURBED, N_DRAWS, N_MODELS = 150, 50, 8
-"""Disturbed rollouts, disturbances of each, and models drawn in all that policies are taught in and
-held against."""
+"""Disturbed rollouts, disturbances of each, and models drawn in all to teach and to test in."""
 USED = 2.0 / 3.0  # share of a path that is taught: near its end nothing matters any more
 N_LESSONS, N_ROWS = 3, 30_000  # lessons at most, each twice as long, and states from each model
 
@@ -175,8 +173,7 @@ def rest_controller(task: Task, data: Dataset, horizon: int) -> Feedback:
     """The linear-quadratic regulator at the best state to rest at.
 
     From the logged states of the highest rewards Newton's method looks for states and actions at
-    which the model does not move. Where there are none, it is the regulator at the best of these
-    states.
+    which the model does not move. Where there are none, it is the regulator at the best of these.
     """
     model, order = task.models[0], np.argsort(-data.rewards, kind="stable")[:N_BEST]
     every = np.concatenate([data.observations, regression_actions(data).numpy()], axis=1)

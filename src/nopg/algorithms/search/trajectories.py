@@ -5,8 +5,7 @@ gradient of a policy's return explodes along a path that is unstable. Here the a
 changed together with a linear feedback around it, which keeps the path near its own prediction
 while it is changed: a backward pass finds the best change and the gains in a linear model of the
 motion and a quadratic one of the rewards, and a forward pass goes as far in that direction as the
-return rises (Li and Todorov, 2004; with limits of the actions as by Tassa et al., 2014). All paths
-are changed at once.
+return rises (Li and Todorov, 2004; with limits of actions as by Tassa et al., 2014), for all paths.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,8 +35,7 @@ PATIENCE = 10  # iterations without one after which a path is left alone
 class Feedback(NamedTuple):
     """B controllers a_t = u_t + K_t (s_t - x_t) of T steps, within the actions' range.
 
-    The states x need not follow from one another: a controller may begin as one that pulls towards
-    a place.
+    States x need not follow from one another: a controller may begin as a pull towards a place.
     """
 
     states: Array  # (T, B, d_s)
