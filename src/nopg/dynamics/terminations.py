@@ -75,13 +75,13 @@ class TerminationModel:
         is_told = sum(crossed, torch.zeros(len(points), dtype=torch.bool))
         if typical_step is None or int(ended.sum()) - int(is_told.sum()) < LEAST:
             thin = torch.ones_like(unit)
+            most = float(torch.where(is_terminal, rewards.min(), rewards).max())
             for j, sign, place, beyond in _limits(points, ended > 0.0, every, MANY):
-                is_prize = paid[beyond].max() > rewards[~is_terminal].max()
-                if is_prize and _slope(points[beyond], paid[beyond]).any():  # blur pays who hovers
+                if _slope(points[beyond], paid[beyond], most).any():  # blur pays who hovers
                     over = (sign * points[beyond, j] - place).mean()
                     thin[j] = (over / (SHARPER * width)).clamp(1e-3, 1.0)
             points, every, unit = points / thin, every / thin, unit * thin
-            seen, rest = (points, ended, paid), (every, BORDER * width)
+            seen, rest = (points, ended, paid), (every, BORDER * width, most)
             points, ended, paid = _mirrored(*seen, *rest, MANY)
             return cls(points, ended, paid, unit, width, _mirrored(*seen, *rest, 1))
         # Impacts are no limits: others passed by there. Nobody gets far beyond a limit.
@@ -145,7 +145,7 @@ def continuing_rewards(inputs: Tensor, rewards: Tensor, terminations: Tensor) ->
 
 
 def _mirrored(
-    points: Tensor, ended: Tensor, paid: Tensor, every: Tensor, border: float, many: int
+    points: Tensor, ended: Tensor, paid: Tensor, every: Tensor, edge: float, most: float, many: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The same and mirror images of points near limits, on their other side."""
     # Most ends are limits of one column: a pole that leans too far, an edge, a goal. If so
@@ -160,23 +160,24 @@ def _mirrored(
     for j, sign, limit, crossed in outer:
         depth = sign * points[:, j] - limit
         # Beyond two limits at once an image would still be beyond the other.
-        for which in (~is_end & (-depth < border), crossed & (is_beyond == 1)):
-            images = points[which & (depth < border)].clone()
+        for which in (~is_end & (-depth < edge), crossed & (is_beyond == 1)):
+            images = points[which & (depth < edge)].clone()
             images[:, j] = 2.0 * sign * limit - images[:, j]
-            ends = (~is_end[which & (depth < border)]).to(ended)
+            ends = (~is_end[which & (depth < edge)]).to(ended)
             middle, pays = points[crossed].mean(dim=0), paid[crossed]
-            pay = pays.mean() + (images - middle) @ _slope(points[crossed], pays)
+            pay = pays.mean() + (images - middle) @ _slope(points[crossed], pays, most)
             found.append((images, ends, ends * pay.clamp(pays.min(), pays.max())))
     points, ended, paid = map(torch.cat, zip(*found, strict=True))
     return points, ended, paid
 
 
-def _slope(points: Tensor, paid: Tensor) -> Tensor:
-    """How what ends pay changes with where they are, (d_s,): not if no line tells most of it."""
+def _slope(points: Tensor, paid: Tensor, most: float) -> Tensor:
+    """How prizes for crossing a limit change with the state, (d_s,): not if no line tells most."""
+    # A prize is more than the `most` that other steps earn. Before fines blur keeps policies away.
     x, y = points - points.mean(dim=0), (paid - paid.mean())[:, None]
     slope: Tensor = torch.linalg.lstsq(x, y, driver="gelsd").solution
     is_told = (y - x @ slope).square().sum() < 0.5 * y.square().sum()
-    return slope[:, 0] * float(is_told and len(x) > 2 * x.shape[1])
+    return slope[:, 0] * float(paid.max() > most and is_told and len(x) > 2 * x.shape[1])
 
 
 def _limits(
