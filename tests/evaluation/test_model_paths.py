@@ -176,3 +176,22 @@ def test_a_path_that_runs_off_to_infinity_is_unknown(evaluator: ModelEvaluator) 
     assert np.isnan(bare).all()  # nobody says what it is outside of: no number is made up
     assert np.isfinite(earned).all()
     assert left * (1.0 - 0.99) == pytest.approx(1.0, abs=0.05)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_what_is_guessed_from_one_of_many_starts_widens_the_interval(place: int) -> None:
+    """Be that start among the few that drawn models are asked from, or not."""
+    s, a, r, _, ends = (column[:300] for column in rows())
+    evaluator = ModelEvaluator(nopg.Dataset(s, a, r, SLOPE * s + 0.1 * a, ends), GAMMA, Seed(0))
+    assert evaluator.models[0].noise is None
+    starts = np.linspace(0.4, 0.6, 40)[:, None]
+    near = evaluator.expected_return(idle(), starts, 0.95)
+    starts[place] = 20.0  # nothing like it was seen
+    far = evaluator.expected_return(idle(), starts, 0.95)
+    assert near.known
+    assert far.known
+    low, high = evaluator.models[0].reward_limits
+    # Uniform between the ends of what a step can earn, in one of forty starts, for ever.
+    guessed = (high - low) / np.sqrt(12.0) / (1.0 - GAMMA) / len(starts)
+    assert float((near.high - near.low)[0]) < 0.5 * guessed
+    assert float((far.high - far.low)[0]) > 2.0 * 1.9 * guessed

@@ -86,9 +86,8 @@ class ModelEvaluator:
     def prepare(self) -> None:
         """Make what no policy changes, so that it is there when one is evaluated."""
         _ = [*self.models]  # all wait for the second
-        replayed: Callable[[], Any] = partial(getattr, self, "replay")
-        if n_workers() >= SPARE:
-            replayed = ahead(replayed)
+        again = partial(getattr, self, "replay")
+        replayed = ahead(again) if n_workers() >= SPARE else again
         if self.models[0].noise is None:  # in noise it depends on paths what is asked for
             names = ("_left_out", "_drawn", "_arrays", "_sharper")
             parallel_map(lambda name: [one.compiled for one in getattr(self, name)], names)
@@ -129,7 +128,7 @@ class ModelEvaluator:
     def value_intervals(self, actor: Actor, states: Array, level: float) -> Estimate:
         """Return from each of the states, (m, d_s), with its interval, (m,) each."""
         asked = self._for(actor, states)
-        runs, unknown, blur = asked._runs(actor, states, None)
+        runs, unknown, blur, _ = asked._runs(actor, states, None)
         deviations, left_out, gaps, errors = asked._deviations(actor, states, None)
         noise = runs.std(axis=1)
         chance = _total(noise / np.sqrt(runs.shape[1]), blur, *errors)
@@ -151,9 +150,10 @@ class ModelEvaluator:
             some = some[: 1 if (starts[some] == starts[0]).all() else None]
         few, most = (None if lengths is None else lengths[k] for k in (some, many))
         found = asked._deviations(actor, starts[some], few, beyond)
-        runs, unknown, blur = asked._runs(actor, starts[many], most, beyond)
+        runs, unknown, blur, guessed = asked._runs(actor, starts[many], most, beyond)
         drawn, left_out, gaps, errors = (part.mean(axis=1, keepdims=True) for part in found)
-        errors = np.concatenate([errors, [[blur.mean()]]])
+        guessed *= len(some) < len(many)  # out of support: the few know of their own guesses alone
+        errors = np.concatenate([errors, [[blur.mean()], [guessed]]])
         if len(many) < len(starts):
             errors = np.concatenate([errors, [[runs.mean(axis=1).std() / np.sqrt(len(many))]]])
         runaway = 0.0 if lengths is not None else self._runaway(actor, starts[many], unknown)
@@ -219,9 +219,10 @@ class ModelEvaluator:
 
     def _runs(
         self, actor: Actor, states: Array, lengths: Array | None, beyond: float | None = None
-    ) -> tuple[Array, float, Array]:
+    ) -> tuple[Array, float, Array, float]:
         """Returns of every path from m states, (m, G), and the share out of support."""
-        # And what other ends, which the data allow as well, make of the returns, (m,).
+        # And what other ends, which the data allow as well, make of the returns, (m,); and how far
+        # what is guessed out of support may be off, on average.
         paths, until = self._paths(states, lengths, NEGLIGIBLE)
 
         def returns(models: tuple[ArrayTransitionModel, ...]) -> tuple[Array, Array]:
@@ -234,7 +235,8 @@ class ModelEvaluator:
         other = returns(self._sharper)[0] if self._sharper else every
         total = 1.0 if until is None else 1.0 - float((self.gamma**until).mean())
         share = float(unknown.mean()) * (1.0 - self.gamma) / total
-        return every.reshape(len(states), -1), share, paths.means(other - every)
+        guessed = float(self._worth(beyond).std() * unknown.mean())
+        return every.reshape(len(states), -1), share, paths.means(other - every), guessed
 
     def _runaway(self, actor: Actor, states: Array, unknown: float) -> float:
         """Share of the paths that leave the data for good, if any leave them at all."""

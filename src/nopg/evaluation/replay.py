@@ -135,7 +135,7 @@ class Predictions(NamedTuple):
         generator: np.random.Generator,
     ) -> Self:
         """By a model of `data`, of windows of other recordings."""
-        d = model.process.linear.shape[1] - 1  # of the present
+        d, lengths = model.process.linear.shape[1] - 1, windows.lengths  # columns of the present
         spread = data.observations[:, :d].std(axis=0)
         spread = np.where(spread > 0.0, spread, 1.0)
         steps = drawn_models(model, model_columns(data), N_DRAWS, generator)
@@ -145,8 +145,7 @@ class Predictions(NamedTuple):
         missed, still = truth - centre, truth - windows.starts[:, :d]
         linear = truth - _linear_paths(data, windows)[..., :d]
         every = np.stack([missed, linear, still, np.abs(missed) / half * spread]) / spread
-        places, lengths = np.arange(len(windows.lengths)), windows.lengths
-        late = every[0, np.minimum(lengths, LONGEST) - 1, places]
+        late = every[0, np.minimum(lengths, LONGEST) - 1, np.arange(len(lengths))]
         ratios = _return_ratios(windows, returns, float(data.rewards.std()), gamma)
         return cls(
             {label: every[:, last, rows] for label, rows, last in _horizons(windows)},
@@ -213,8 +212,7 @@ def _linear_paths(data: Dataset, windows: Windows) -> Array:
     states, actions, _, following, _ = (c.numpy() for c in model_columns(data))
     design = np.concatenate([states, actions, np.ones((len(states), 1))], axis=1)
     slope = np.linalg.lstsq(design, following, rcond=None)[0]
-    here, path = windows.starts, []
-    one = np.ones((len(here), 1))
+    here, one, path = windows.starts, np.ones((len(windows.starts), 1)), []
     for taken in windows.actions:
         here = np.concatenate([here, np.nan_to_num(taken), one], axis=1) @ slope
         here = np.clip(here, -1e12, 1e12)  # an unstable guess grows without end
