@@ -197,7 +197,7 @@ class RewardBounds(NamedTuple):
     """What a regression may predict of steps after which the episode goes on.
 
     Without bounds a search finds the place where it promises more than was ever earned. A cost may
-    well grow beyond what was seen, and care believes it: below there is room for as much again.
+    well grow beyond what was seen; to be careful, there is room for as much again below.
     """
 
     low: float

@@ -6,7 +6,7 @@ samples are left out: what they say is true, but of another law, and too few tel
 
 Where two inputs are a cosine and a sine motion is smooth in them. What is paid is often a function
 of the angle, such as its square, and has a kink across from 0 that no smooth function of the pair
-has: between the rows of a grid nothing tells it. So where likelihoods ask for it it is an input.
+has: between the rows of a grid nothing tells it. If likelihoods ask for the angle, it is an input.
 """
 
 import math

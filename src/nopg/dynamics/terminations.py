@@ -158,14 +158,14 @@ def _mirrored(
     outer = _limits(points, is_end, every, many)
     is_beyond = sum(crossed.long() for *_, crossed in outer)
     for j, sign, limit, crossed in outer:
-        depth = sign * points[:, j] - limit
+        depth, ours, pays = sign * points[:, j] - limit, points[crossed], paid[crossed]
+        slope = _slope(ours, pays, most)
         # Beyond two limits at once an image would still be beyond the other.
         for which in (~is_end & (-depth < edge), crossed & (is_beyond == 1)):
             images = points[which & (depth < edge)].clone()
             images[:, j] = 2.0 * sign * limit - images[:, j]
             ends = (~is_end[which & (depth < edge)]).to(ended)
-            middle, pays = points[crossed].mean(dim=0), paid[crossed]
-            pay = pays.mean() + (images - middle) @ _slope(points[crossed], pays, most)
+            pay = pays.mean() + (images - ours.mean(dim=0)) @ slope
             found.append((images, ends, ends * pay.clamp(pays.min(), pays.max())))
     points, ended, paid = map(torch.cat, zip(*found, strict=True))
     return points, ended, paid
