@@ -76,8 +76,7 @@ def _loaded(compiler: list[str], given: list[str], source: bytes) -> ctypes.CDLL
     command = [*compiler, *given]
     run: Any = functools.partial(subprocess.run, input=source, capture_output=True, check=True)
     # A home may be shared among machines.
-    told = _machine(*compiler) + source + repr(command).encode()
-    name = hashlib.sha256(told).hexdigest()
+    name = hashlib.sha256(_machine(*compiler) + source + repr(command).encode()).hexdigest()
     with tempfile.TemporaryDirectory() as fallback:
         folder = _own_folder() or Path(fallback)
         path = folder / f"{name}.so"

@@ -51,7 +51,7 @@ def through_time(
         step = reference.step(model, here, policy.act(here), None if draws is None else draws[t])
         total = total + gamma**t * alive * step.rewards
         alive = alive * (1 - step.terminated)
-        worst = gamma ** (t + 1) * model.worst_value(gamma)
+        worst = gamma ** (t + 1) * model.value_limits(gamma)[0]
         total = total + worst * alive * step.out_of_support
         alive, here = alive * (1 - step.out_of_support), step.next_states
         here = credit * here + (1.0 - credit) * here.detach()

@@ -163,7 +163,7 @@ def test_out_of_support_nothing_is_known() -> None:
     paths = NoisyPaths(start, None, 1)
     earned, unknown = known_return(steps, policy, paths, GAMMA)  # away in one step
     assert earned[0] == pytest.approx(1.0)
-    assert unknown[0] == pytest.approx(GAMMA / (1.0 - GAMMA))
+    assert unknown[:, 0] == pytest.approx([GAMMA / (1.0 - GAMMA), GAMMA])
     evaluator = ModelEvaluator(drifting_data(), GAMMA, Seed(0), (drift, drift))
     found = evaluator.expected_return(policy, start, 0.95)
     assert not found.known
@@ -174,6 +174,59 @@ def test_out_of_support_nothing_is_known() -> None:
     near = evaluator.expected_return(actor_of(linear_policy([[-0.5]])), np.array([[0.1]]), 0.95)
     assert near.known
     assert near.value[0] == pytest.approx(1.0 / (1.0 - GAMMA), rel=1e-3)
+
+
+@pytest.mark.parametrize("length", [1, 2, 6, 40])
+def test_no_rewards_that_were_seen_earn_more_or_less_out_of_support(length: int) -> None:
+    """Steps between -0.5 and 0.2, and perhaps an end between -7 and 9 some time."""
+    steps, paths = ArrayTransitionModel(drifting()), NoisyPaths(np.array([[1.0]]), None, 1)
+    gone, lengths = actor_of(linear_policy([[9.0]])), np.array([length])
+    _, unknown = known_return(steps, gone, paths, 0.98, lengths=lengths)
+    rng = np.random.default_rng(length)
+    for _ in range(200):
+        last = int(rng.integers(1, 60))
+        rewards = rng.choice([-0.5, 0.2], size=60)
+        rewards[last] = rng.choice([-7.0, 9.0])
+        rewards[last + 1 :] = 0.0
+        earned = (0.98 ** np.arange(1, length) * rewards[1:length]).sum()
+        low, high = np.array([[-0.5, -7.0], [0.2, 9.0]]) @ unknown
+        assert low[0] - 1e-12 <= earned <= high[0] + 1e-12
+    if length == 1:
+        assert not unknown.any()
+
+
+def goal_data(pays: Array) -> nopg.Dataset:
+    """s' = s + a in [-1, 1], at a cost of 0.1 a step; beyond 1 is a goal that pays."""
+    rng = np.random.default_rng(1)
+    states, pushes = rng.uniform(-1, 1, (300, 1)), rng.uniform(-0.5, 0.5, (300, 1))
+    is_inside = (states + pushes)[:, 0] > -1.0
+    states, pushes = states[is_inside], pushes[is_inside]
+    after = states + pushes
+    ends = after[:, 0] > 1.0
+    rewards = np.where(ends, np.resize(pays, len(ends)), -0.1)
+    return nopg.Dataset(states, pushes, rewards, after, ends)
+
+
+def test_a_prize_out_of_support_is_paid_once() -> None:
+    evaluator = ModelEvaluator(goal_data(np.array([10.0])), 0.99, Seed(0))
+    away, starts = actor_of(linear_policy([[0.5]])), np.array([[-0.4]])  # from the goal
+    found = evaluator.mean_return(away, starts)
+    assert found.unknown > 0.9
+    assert -11.0 < found.runs.min() <= found.runs.max() < 11.0  # not up to 10 at every step
+    low, high = evaluator.models[0].value_limits(0.99)
+    assert low == pytest.approx(-10.0)
+    assert high == 10.0
+
+
+def test_ends_that_paid_this_and_that_widen_the_interval() -> None:
+    """By what the nearest paid: whoever gets there may be paid any of it."""
+    toward, starts = actor_of(linear_policy([[0.5]])), np.array([[0.4]])
+    error = {}
+    for name, pays in (("same", [10.0]), ("other", [8.0, 12.0, 9.0, 11.0, 10.0, 8.5, 11.5])):
+        evaluator = ModelEvaluator(goal_data(np.array(pays)), 0.99, Seed(0))
+        error[name] = float(evaluator.mean_return(toward, starts).errors[2, 0])
+    assert error["same"] < 1e-6
+    assert 0.5 < error["other"] < 3.0
 
 
 def test_what_an_end_pays_is_open_where_ends_lie_close() -> None:

@@ -51,7 +51,7 @@ def push(width: int = 2) -> Policy:
 
 def chosen(model: TransitionModel, places: Places, scatter: float = 0.05) -> Places:
     unknown = Unknown.of(model, spring(scatter=scatter))
-    return compared(unknown, places, model.reward_limits, GAMMA)
+    return compared(unknown, places, model.value_limits(GAMMA))
 
 
 def posterior(process: GaussianProcess, c: int, seen: torch.Tensor) -> torch.Tensor:

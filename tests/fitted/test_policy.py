@@ -113,6 +113,13 @@ def test_solutions_of_earlier_parameters_are_forgotten() -> None:
     assert policy.expected_return(None).value != before
 
 
+def test_states_may_be_a_table_backwards(by_kernel: FittedPolicy) -> None:
+    states = DATA.observations[:5]
+    policy = nopg.NOPG(gamma=0.9, hidden=(8,)).prepare(DATA, states[::-1])
+    np.testing.assert_array_equal(policy.initial_states, states[::-1])
+    np.testing.assert_allclose(by_kernel.value(states[::-1])[::-1], by_kernel.value(states))
+
+
 @pytest.mark.parametrize("by", ["kernel", "model"])
 @pytest.mark.parametrize(
     ("states", "sentence"),

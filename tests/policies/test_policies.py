@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from nopg.errors import ConfigError
-from nopg.policies.build import PolicySpec, linear_policy
+from nopg.policies.build import PerceptronPass, PolicySpec, linear_policy
 from nopg.policies.families import Policy, as_policy, checked_outputs
 
 LOW, HIGH = torch.tensor([-2.0, 1.0]), torch.tensor([2.0, 5.0])
@@ -29,6 +29,16 @@ def test_outputs_have_the_right_shape_and_reach_every_parameter(
     weights = [torch.randn(o.shape, generator=generator).double() for o in outputs]
     torch.autograd.backward(outputs, weights)
     assert all(p.grad is not None and p.grad.any() for p in policy.parameters())
+
+
+def test_a_box_may_be_columns_of_a_table_and_is_copied() -> None:
+    table, states = torch.tensor([[-2.0, 2.0], [1.0, 5.0]]).double(), torch.zeros(5, 3).double()
+    generator = torch.Generator().manual_seed(0)
+    policy = PolicySpec(kind="deterministic", n_states=3, n_outputs=2).build(generator, *table.T)
+    PerceptronPass.of(policy, states)  # in C, where there is a compiler
+    before = policy(states)
+    table.zero_()
+    assert torch.equal(policy(states), before)
 
 
 @pytest.mark.parametrize("kind", ["deterministic", "stochastic", "discrete"])

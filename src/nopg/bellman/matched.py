@@ -71,10 +71,9 @@ class MatchedRows(RowModel):
     def at_label(self, label: int) -> RowWeights:
         """Rows for one discrete action, the same at every query, which is their mean."""
         assert self._similarity is not None  # by `Problem.responsibilities`
-        to_label, features = APART * self._similarity[label], []  # (n_actions,)
+        to_label = APART * self._similarity[label]  # (n_actions,)
         listed = zip(self.rows.blocks, self.rows.actions, self._offsets, strict=True)
-        for block, labels, offset in listed:
-            features.append(self._made(block.log_psi + to_label[labels], offset, offset[..., :0]))
+        features = [self._made(x.log_psi + to_label[k], off, off[..., :0]) for x, k, off in listed]
         nothing = self.rows.queries.new_zeros((self.rows.shape[0], 0))
         return self._solved(features, nothing, None, EXACT)
 

@@ -162,8 +162,7 @@ class PathGradient:
         if not self.paths.regression.has_labels:
             return each[..., 0, :]
         ones = [1] * (each.ndim - outputs.ndim)
-        weights = outputs.reshape(*outputs.shape[:-1], *ones, outputs.shape[-1])
-        return (weights @ each)[..., 0, :]
+        return (outputs.reshape(*outputs.shape[:-1], *ones, outputs.shape[-1]) @ each)[..., 0, :]
 
     def _backward(self, later: Array, by_place: Array, by_output: Array) -> tuple[float, Array]:
         """The mean return, and its derivative by what the policy says, (T, B, outputs)."""

@@ -64,9 +64,8 @@ def swing_up(policy: Any, n_steps: int = pendulum.N_STEPS) -> SwingUp:
 
 def upright_after(path: SwingUp) -> int | None:
     """Steps until the pendulum stays within 0.2 rad of upright; None if never."""
-    angles = path.states[:, 0]
-    wrapped = (angles + math.pi) % (2 * math.pi) - math.pi
-    away = np.nonzero(np.abs(wrapped) > 0.2)[0]
+    angles = (path.states[:, 0] + math.pi) % (2 * math.pi) - math.pi
+    away = np.nonzero(np.abs(angles) > 0.2)[0]
     last = int(away[-1]) + 1 if len(away) else 0
     return last if last < len(angles) - 50 else None
 
@@ -74,12 +73,8 @@ def upright_after(path: SwingUp) -> int | None:
 def explain(path: SwingUp) -> None:
     """Print how good what a policy did is."""
     print("Measured on a simulated pendulum, 500 steps from the bottom:\n")
-    scale = {
-        "hanging still": HANGING,
-        "the paper, 450 samples": PAPER_450,
-        "this policy": path.total,
-        "optimum, about": OPTIMUM,
-    }
+    scale = {"hanging still": HANGING, "the paper, 450 samples": PAPER_450}
+    scale |= {"this policy": path.total, "optimum, about": OPTIMUM}
     for name, value in scale.items():
         mark = "  <--" if name == "this policy" else ""
         print(f"  {name:<24}{value:>8.0f}{mark}")

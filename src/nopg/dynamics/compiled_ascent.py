@@ -71,7 +71,7 @@ class CompiledAscent(NamedTuple):
 
         learners = [learner(i, made) for i, made in enumerate(passes) if made is not None]
         forwards = struct(n, horizon, None, running, *arrays)
-        numbers = (float(gamma), model.worst_value(gamma))
+        numbers = (float(gamma), model.value_limits(gamma)[0])
         backwards = struct(n, 0, *numbers, credit, by_state, None, *arrays, gradients)
         policies_struct, more = laid_out("Policies", fields)
         functions = [rollouts.nopg_rollout, rollouts.nopg_backward]

@@ -191,8 +191,8 @@ def model_rollout(
             break
     whole = [np.concatenate(field) for field in zip(*blocks, strict=True)]
     outcomes = PredictedStep(*whole[2:])
-    returns = discounted_return(outcomes, gamma, model.worst_value(gamma)) + at_rest / (1.0 - gamma)
-    return ModelRollout(whole[0], whole[1], outcomes, returns)
+    returns = discounted_return(outcomes, gamma, model.value_limits(gamma)[0])
+    return ModelRollout(whole[0], whole[1], outcomes, returns + at_rest / (1.0 - gamma))
 
 
 def rollout_gradients(
@@ -276,7 +276,7 @@ def _action_gradients(
 ) -> Array:
     """dU_t / da_t along each rollout, (T, B, d_a); `by_state` is dpi/ds."""
     n_steps, n_paths, d_s = rollout.states.shape
-    worst, compiled = model.worst_value(gamma), model.arrays.compiled
+    worst, compiled = model.value_limits(gamma)[0], model.arrays.compiled
     if compiled is not None:
         steps = (rollout.states, rollout.actions, *rollout.outcomes)
         noise = None if draws is None else draws[:n_steps]

@@ -178,13 +178,19 @@ class TransitionModel:
         low, high = self.rewards
         return (low, high) if self.termination is None else (min(low, 0.0), max(high, 0.0))
 
-    def worst_value(self, gamma: float) -> float:
-        """The least a rollout can still earn: the lowest reward for ever, or an end."""
-        low, _ = self.reward_limits
+    @property
+    def part_limits(self) -> Array:
+        """Lowest and highest reward of a step, and of an end, which is paid once, (2, 2)."""
+        (low, high), usual = self.reward_limits, self.reward_bounds
         if self.termination is None or self.known_reward is not None:
-            return low / (1.0 - gamma)
-        # What an end costs is paid once.
-        return min(low, self.reward_bounds.seen / (1.0 - gamma))
+            return np.array([[low, 0.0], [high, 0.0]])
+        return np.array([[min(usual.seen, 0.0), low], [max(usual.high, 0.0), high]])
+
+    def value_limits(self, gamma: float) -> tuple[float, float]:
+        """The least and the most a rollout can still earn: one reward for ever, or an end."""
+        (low, high), ends = self.part_limits.T.tolist()
+        least, most = low / (1.0 - gamma), high / (1.0 - gamma)
+        return (min(least, ends[0]), max(most, ends[1])) if any(ends) else (least, most)
 
     def step(
         self, states: Tensor, actions: Tensor, draws: Tensor | None = None

@@ -57,9 +57,9 @@ def compared_with_actor(
         difference, spread = mean_and_spread(difference_of_returns(ours, theirs), evaluator.scale)
         return _found(difference, spread, level, values, against, theirs.runs.mean(axis=1), unknown)
 
-    worst, (_, best) = evaluator.least_reward, evaluator.models[0].reward_limits
+    worst, (_, best) = np.array([evaluator.least_reward, 0.0]), evaluator.models[0].part_limits
     unknown = difference_of_returns(ours, theirs).reason(level)
-    if unknown and (not ours.reason(level) or np.isfinite(worst)):
+    if unknown and (not ours.reason(level) or np.isfinite(worst).all()):
         # Out of support the other is taken at best, and the policy at worst, if that has a limit:
         # what is better even then is better.
         least = evaluator.mean_return(actor, starts, beyond=worst) if ours.reason(level) else ours

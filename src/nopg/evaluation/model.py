@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import KDTree
 
 from nopg.data.dataset import Dataset
 from nopg.discount import discount_horizon
@@ -32,7 +33,7 @@ from nopg.dynamics.rollouts import Steps, rollout_blocks, running_probability
 from nopg.dynamics.transition_model import ArrayTransitionModel, PredictedStep, TransitionModel
 from nopg.evaluation import model_paths
 from nopg.evaluation.intervals import Estimate, Spread
-from nopg.evaluation.model_paths import NEGLIGIBLE, SHORT, NoisyPaths, known_return
+from nopg.evaluation.model_paths import NEGLIGIBLE, SHORT, NoisyPaths, known_return, latest
 from nopg.evaluation.replay import Replay, replay_held_out, replay_others
 from nopg.evaluation.rollouts import Region
 from nopg.policies.arrays import Actor, Array
@@ -52,8 +53,8 @@ class Returns(NamedTuple):
     deviations: Array  # (S, m), of drawn models; (S, 1) of their mean over states
     left_out: Array  # (K, m), in models without a part of the data each; or (K, 1)
     gaps: Array  # the same with wider gaps between the rows; none if these have order
-    # How far rewards beyond those seen may be off, a last step more or less; of a mean also what
-    # sharper ends make of it, and starts that were left out: (2, m), or (3, 1) and (4, 1).
+    # How far rewards beyond those seen may be off, a last step more or less and what ends pay; of a
+    # mean also what sharper ends make of it, and starts that were left out: (3, m), or to (5, 1).
     errors: Array
     unknown: float  # share of the discounted future that is out of support
     runaway: float = 0.0  # share of the paths that leave the data for good
@@ -138,11 +139,11 @@ class ModelEvaluator:
 
     @side_by_side()
     def mean_return(
-        self, actor: Actor, starts: Array, lengths: Array | None = None, beyond: float | None = None
+        self, actor: Actor, starts: Array, lengths: Array | None = None, beyond: Array | None = None
     ) -> Returns:
         """Mean return from `starts`, (B, d_s), of `lengths` steps, (B,), if given.
 
-        What is out of support earns the reward `beyond`; by default any of those seen.
+        A step out of support and an end there earn `beyond`, (2,); by default any of those seen.
         """
         asked = self._for(actor, starts)
         some, many = (_spread(len(starts), k) for k in (FEW_STARTS, MANY_STARTS))
@@ -166,11 +167,7 @@ class ModelEvaluator:
 
         Without a horizon an entry at step t is weighed by gamma^t.
         """
-        last = (
-            discount_horizon(self.gamma, NEGLIGIBLE)
-            if horizon is None
-            else model_paths.latest(horizon)
-        )
+        last = discount_horizon(self.gamma, NEGLIGIBLE) if horizon is None else latest(horizon)
 
         def ask(model: Steps, paths: NoisyPaths) -> tuple[Array, Array, Array]:
             return model_paths.entry_probability(model, actor, paths, inside, horizon, self.gamma)
@@ -212,13 +209,13 @@ class ModelEvaluator:
         running = np.concatenate(weights, axis=1)
         return np.concatenate(states, axis=1), running / running.shape[1]
 
-    def _worth(self, beyond: float | None) -> Array:
-        """Reward of what is out of support, in each drawn model, (S, 1)."""
-        low, high = self.models[0].reward_limits if beyond is None else (beyond, beyond)
-        return high + (low - high) * (np.arange(N_DRAWS)[:, None] + 0.5) / N_DRAWS
+    def _worth(self, beyond: Array | None) -> Array:
+        """What a step out of support earns, and an end there, in each drawn model, (S, 2)."""
+        low, high = self.models[0].part_limits if beyond is None else (beyond, beyond)
+        return np.asarray(high + (low - high) * (np.arange(N_DRAWS)[:, None] + 0.5) / N_DRAWS)
 
     def _runs(
-        self, actor: Actor, states: Array, lengths: Array | None, beyond: float | None = None
+        self, actor: Actor, states: Array, lengths: Array | None, beyond: Array | None = None
     ) -> tuple[Array, float, Array, float]:
         """Returns of every path from m states, (m, G), and the share out of support."""
         # And what other ends, which the data allow as well, make of the returns, (m,); and how far
@@ -229,13 +226,13 @@ class ModelEvaluator:
             rest = (actor, paths, self.gamma, NEGLIGIBLE, until)
             found = parallel_map(lambda model: known_return(model, *rest), models)
             earned, unknown = (np.mean(part, axis=0) for part in zip(*found, strict=True))
-            return earned + self._worth(beyond).mean() * unknown, unknown  # (m G,)
+            return earned + self._worth(beyond).mean(axis=0) @ unknown, unknown  # (m G,)
 
         every, unknown = returns(self._arrays)
         other = returns(self._sharper)[0] if self._sharper else every
         total = 1.0 if until is None else 1.0 - float((self.gamma**until).mean())
-        share = float(unknown.mean()) * (1.0 - self.gamma) / total
-        guessed = float(self._worth(beyond).std() * unknown.mean())
+        share = float(unknown[0].mean()) * (1.0 - self.gamma) / total
+        guessed = float(self._worth(beyond).std(axis=0) @ unknown.mean(axis=1))
         return every.reshape(len(states), -1), share, paths.means(other - every), guessed
 
     def _runaway(self, actor: Actor, states: Array, unknown: float) -> float:
@@ -257,36 +254,37 @@ class ModelEvaluator:
         return paths, None if lengths is None else np.repeat(lengths, paths.group)
 
     def _deviations(
-        self, actor: Actor, states: Array, lengths: Array | None, beyond: float | None = None
+        self, actor: Actor, states: Array, lengths: Array | None, beyond: Array | None = None
     ) -> tuple[Array, Array, Array, Array]:
         """Returns in drawn models less those in the two, (S, m)."""
         # And those in models without a part of the data each, (K, m), and with gaps. And what else
-        # they may be off by, (2, m): rewards beyond those seen, and a last step more or less. What
-        # is out of support earns one level of reward in each drawn model.
+        # they may be off by, (3, m): rewards beyond those seen, a last step more or less, and what
+        # ends pay. What is out of support earns one level of reward in each drawn model.
         paths, until = self._paths(states, lengths, SHORT, FEW_PATHS)
 
         def ask(model: Steps, some: NoisyPaths, until: Array | None) -> Any:
             return known_return(model, actor, some, self.gamma, SHORT, until)
 
         levels = self._worth(beyond)
-        middle = levels.mean()
+        middle = levels.mean(axis=0)
         found = [ask(model, paths, until) for model in self._arrays]
-        value = np.mean([earned + middle * unknown for earned, unknown in found], 0)
+        value = np.mean([earned + middle @ unknown for earned, unknown in found], 0)
 
         def earned_in(model: Steps, many: NoisyPaths) -> Array:
             earned, unknown = ask(model, many, None if until is None else np.tile(until, N_DRAWS))
-            return np.asarray(earned + np.repeat(levels, len(value)) * unknown)
+            guessed = np.repeat(levels.T, len(value), axis=1) * unknown
+            return np.asarray(earned + guessed.sum(axis=0))
 
         drawn = self._of_drawn(earned_in, paths)  # (S, m G)
 
         def earned_in_each(models: list[ArrayTransitionModel]) -> Array:
             found = parallel_map(lambda model: ask(model, paths, until), models)
-            means = [paths.means(earned + middle * left) for earned, left in found]
+            means = [paths.means(earned + middle @ left) for earned, left in found]
             return np.array(means).reshape(-1, len(states))
 
-        limits, (model, _) = self.models[0].reward_limits, self._arrays
-        beyond_and_late = model_paths.reward_beyond(model, actor, paths, limits, self.gamma, until)
-        errors = np.array([paths.means(part) for part in beyond_and_late])
+        rest = (paths, self.models[0].reward_limits, self.gamma, self._ends, until)
+        others = model_paths.reward_beyond(self._arrays[0], actor, *rest)
+        errors = np.array([paths.means(part) for part in others])
         # Of what a regression exceeds the rewards seen by, half; a function is right there, too.
         errors[0] = 0.5 * errors[0] if self.models[0].known_reward is None else 0.0
         without = self._as_of_all(earned_in_each(self._left_out))
@@ -305,17 +303,15 @@ class ModelEvaluator:
         self, value: Array, noise: Array, spread: Spread, unknown: str, level: float
     ) -> Estimate:
         """Ends within what is possible; none where nothing is known, for that reason."""
-        lowest, highest = self.models[0].reward_limits
-        horizon = 1.0 / (1.0 - self.gamma)
-        little = LITTLE * (highest - lowest) * horizon
-        spread = replace(spread, errors=np.hypot(spread.errors, little))
+        least, most = self.models[0].value_limits(self.gamma)
+        spread = replace(spread, errors=np.hypot(spread.errors, LITTLE * (most - least)))
         low, high = spread.ends(value, level)
-        low = np.maximum(low, np.minimum(lowest * horizon, value))
-        high = np.minimum(high, np.maximum(highest * horizon, value))
+        low = np.maximum(low, np.minimum(least, value))
+        high = np.minimum(high, np.maximum(most, value))
         estimate = Estimate(value, low, high, level, "model", noise, spread.std)
         if unknown:
             return estimate.as_unknown(unknown)
-        if ((high - low) >= (highest - lowest) * horizon).any():
+        if ((high - low) >= most - least).any():
             why = "The learned models leave the return as open as the rewards do. "
             return estimate.as_unknown(why + self.replay.reason)
         return estimate
@@ -345,7 +341,7 @@ class ModelEvaluator:
             return self
         calm = NoisyPaths(states, None, 1)
         _, left = known_return(self.models[0].arrays, actor, calm, self.gamma, SHORT)
-        return self._opened if left.max() * (1.0 - self.gamma) < LITTLE else self
+        return self._opened if left[0].max() * (1.0 - self.gamma) < LITTLE else self
 
     @cached_property
     def _arrays(self) -> tuple[ArrayTransitionModel, ...]:
@@ -369,6 +365,12 @@ class ModelEvaluator:
     def _left_out(self) -> list[ArrayTransitionModel]:
         models = left_out_models(self._open[0], self.data, self.seed.numpy("left-out"))
         return [ArrayTransitionModel(model) for model in models]
+
+    @cached_property
+    def _ends(self) -> tuple[KDTree, Array, Array]:
+        *_, rewards, after, ended = (x.numpy() for x in model_columns(self.data))
+        unit, rows = np.maximum(after.std(axis=0), 1e-12), ended.nonzero()[0]
+        return KDTree(after[rows] / unit), unit, rewards[rows]
 
     @cached_property
     def _gaps(self) -> list[ArrayTransitionModel]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
+from scipy.spatial import KDTree
 
 from nopg.discount import discount_horizon
 from nopg.dynamics import rollouts
@@ -24,6 +25,7 @@ N_PATHS, LEAST_PATHS = 256, 8  # noisy paths in all, and of each state at least
 NEGLIGIBLE = 1e-3  # weight gamma^T at which a rollout is cut off
 SHORT = 0.05  # the same in drawn models, which show a spread and no value
 LEAST = 1e-9  # probability of running at which a rollout has ended
+NEAREST = 5  # ends of the log that tell what another may pay
 SLACK = 0.1  # share of its time by which a rollout may be early or late
 LATE = 0.01
 """Standard deviation of when a task ends, as a share of the time it takes; half a step
@@ -112,19 +114,21 @@ def known_return(
     lengths: Array | None = None,
 ) -> tuple[Array, Array]:
     """What rollouts along `paths` earn in support, and the weight of what is unknown."""
-    # The discounted weight of steps out of support is to be multiplied by the worst or the best
-    # reward; (B,) each. Where a rollout rests or is cut off it goes on earning what it earned
-    # last, unless `lengths`, (B,), say how many steps count.
-    earned, left = np.zeros((2, len(paths.starts)))
+    # Discounted weights of steps out of support and of ends there, (2, B), are to be multiplied by
+    # the worst or the best reward. Where a rollout rests or is cut off it goes on earning what it
+    # earned last, unless `lengths`, (B,), say how many steps count.
+    earned, left, ends = np.zeros((3, len(paths.starts)))
     end = 0.0 if lengths is None else gamma**lengths  # weight of the first step that does not count
     for t, running, outside, outcomes in paths.blocks(model, actor, gamma, negligible, lengths):
         earned += (gamma**t * running * (1.0 - outside) * outcomes.rewards).sum(axis=0)
         rest = np.maximum(gamma ** (t + 1) - end, 0.0) * outcomes.leaves
         left += (running * (rest + (1.0 - gamma) * gamma**t * outside)).sum(axis=0)
+        rest = (rest > 0.0) * gamma ** (t + 1) * outcomes.leaves
+        ends += (running * (rest + gamma**t * outside)).sum(axis=0)
     if lengths is None:
         later = running[-1] * outcomes.survives[-1] * outcomes.continuing_rewards[-1]
         earned += gamma ** (t[-1] + 1) * later / (1.0 - gamma)
-    return earned, left / (1.0 - gamma)
+    return earned, np.stack([left / (1.0 - gamma), ends])
 
 
 def runaway_share(model: TransitionModel, actor: Actor, paths: NoisyPaths, gamma: float) -> float:
@@ -146,13 +150,14 @@ def reward_beyond(
     paths: NoisyPaths,
     limits: tuple[float, float],
     gamma: float,
+    seen: tuple[KDTree, Array, Array],  # ends of the log, in which units, and what they paid
     lengths: Array | None = None,
-) -> tuple[Array, Array]:
+) -> tuple[Array, Array, Array]:
     """Discounted sum of what predicted rewards exceed the `limits` by, (B,)."""
     # A regression beyond the rewards of the log may be off by as much. And how far the return may
-    # be off as tasks end one step sooner or later, (B,).
+    # be off as tasks end one step sooner or later, and as the nearest ends of the log paid, (B,).
     low, high = limits
-    found, last = np.zeros((2, len(paths.starts)))
+    found, last, other = np.zeros((3, len(paths.starts)))
     for t, running, outside, outcomes in paths.blocks(model, actor, gamma, SHORT, lengths):
         r, on, ends = outcomes.rewards, outcomes.continuing_rewards, outcomes.terminated
         excess = np.maximum(np.maximum(low - r, r - high), 0.0)
@@ -161,7 +166,14 @@ def reward_beyond(
         # One step later: its reward more, and what the end pays is discounted once.
         worth = np.abs(ends * on - (1.0 - gamma) * (r - (1.0 - ends) * on))
         last += (weight * worth * (np.minimum(LATE * t, 0.5) + 2.0 * (1.0 - ends))).sum(axis=0)
-    return found, last
+        if (at := np.nonzero(weight * ends > LEAST))[0].size:
+            expected = (r - (1.0 - ends) * on)[at] / ends[at]
+            places, unit, paid = seen
+            some = [*range(1, min(NEAREST, len(paid)) + 1)]
+            near = paid[places.query(outcomes.reached[at] / unit, some)[1]]
+            off = np.square(near - expected[:, None]).mean(axis=1)
+            np.add.at(other, at[1], (weight * ends)[at] * np.sqrt(off))
+    return found, last, other
 
 
 def entry_probability(

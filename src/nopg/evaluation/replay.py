@@ -98,10 +98,8 @@ class Replay:
         return bool(self.coverage[horizon].mean() < share - 2.0 * chance)
 
     def __str__(self) -> str:
-        lines = [
-            f"Replay of held-out {self.kind}; bands are to hold {BAND:.0%}",
-            "  after       starts   held  scaled by   error  of simple guess  worst in",
-        ]
+        what = f"Replay of held-out {self.kind}; bands are to hold {BAND:.0%}"
+        lines = [what, "  after       starts   held  scaled by   error  of simple guess  worst in"]
         for i, label in enumerate(self.labels):
             lines.append(
                 f"  {label:<10} {self.n_starts[i]:7d} {self.coverage[i].mean():6.0%} "

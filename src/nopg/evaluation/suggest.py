@@ -193,7 +193,7 @@ def suggest(
     drawn = drawn_models(model, model_columns(data), N_PATHS, np.random.default_rng(0))
     found = path_places(model, policy, starts[chosen], gamma, drawn)
     unknown = Unknown.of(model, data)
-    places = compared(unknown, found, model.reward_limits, gamma)
+    places = compared(unknown, found, model.value_limits(gamma))
     rows, remaining = informative(unknown, places, n, model.noise is not None)
     taken, d_s = places.inputs[rows].numpy(), starts.shape[1]
     actions: NDArray[Any] = taken[:, d_s:].argmax(axis=1) if data.is_discrete else taken[:, d_s:]
@@ -202,16 +202,16 @@ def suggest(
     return Suggestion(taken[:, :d_s], actions, *origin, remaining, names)
 
 
-def compared(unknown: Unknown, places: Places, limits: tuple[float, float], gamma: float) -> Places:
+def compared(unknown: Unknown, places: Places, limits: tuple[float, float]) -> Places:
     """The places that matter, at most `N_PLACES`, with what they stand for.
 
     No error of one step can change the return by more than all that is still to be earned. Of many
     places some are drawn by what they matter, and stand for the rest.
     """
-    low, high = limits  # of rewards
+    low, high = limits  # of a return
     firsts, inputs = range(0, len(places.inputs), BATCH), places.inputs
     std = torch.cat([unknown.std(inputs[k : k + BATCH]) for k in firsts])  # (m, q)
-    most = places.visits[:, None] * max(high - low, 1e-300) / (1.0 - gamma)
+    most = places.visits[:, None] * max(high - low, 1e-300)
     change = places.slopes.abs() * std
     slopes = places.slopes * (most / change.clamp_min(1e-300)).clamp_max(1.0)
     share = torch.minimum(change, most).sum(dim=1).numpy()

@@ -19,8 +19,7 @@ from nopg.linalg.operators import LinearOperator
 
 PRECONDITIONED = "preconditioned gmres"  # GMRES with a coarse inverse
 COLUMN_STEPS = 10  # steps before a restart where a vector is as long as many columns
-Solver = Callable[[MatVec, Tensor, Tensor, float, int], Attempt]
-Chain = Mapping[str, Solver]
+Chain = Mapping[str, Callable[[MatVec, Tensor, Tensor, float, int], Attempt]]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -63,8 +63,8 @@ class Squash(nn.Module):
 
     def __init__(self, low: Tensor, high: Tensor) -> None:
         super().__init__()
-        self.register_buffer("low", low.to(torch.float64))
-        self.register_buffer("high", high.to(torch.float64))
+        for name, end in (("low", low), ("high", high)):  # copies, since the box is the user's
+            self.register_buffer(name, end.double().clone(memory_format=torch.contiguous_format))
 
     @property
     def half_width(self) -> Tensor:

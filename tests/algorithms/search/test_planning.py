@@ -71,8 +71,8 @@ class Known:
         fields = zip(*steps, strict=True)
         return PredictedStep(*(torch.stack(field).numpy() for field in fields))
 
-    def worst_value(self, gamma: float) -> float:
-        return -3.0 / (1.0 - gamma)
+    def value_limits(self, gamma: float) -> tuple[float, float]:
+        return -3.0 / (1.0 - gamma), 0.0
 
 
 def outcomes(known: Known, states: Array, actions: Array) -> ActionOutcomes:

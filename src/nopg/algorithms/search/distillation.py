@@ -71,8 +71,7 @@ class Lesson:
         for step, rate in enumerate(rates):
             error = self.error(slice(None) if rows is None else rows[step])
             # What spreads actions has no target.
-            found = torch.autograd.grad(-error, parameters, materialize_grads=True)
-            adam.step(found, float(rate))
+            adam.step(torch.autograd.grad(-error, parameters, materialize_grads=True), float(rate))
 
     @torch.no_grad()
     def learned_in_c(self, rates: NDArray[np.float64], rows: NDArray[np.int64] | None) -> bool:

@@ -199,8 +199,7 @@ def rest_controller(task: Task, data: Dataset, horizon: int) -> Feedback:
     moved = np.abs((after.next_states - points[:, :d_s]) / typical).max(axis=1)
     is_resting = (moved < RESTING) & (after.out_of_support < RESTING)
     best = points[np.where(is_resting, after.rewards, -np.inf).argmax()]
-    chosen = best if is_resting.any() else every[order[0]]
-    held = np.tile(chosen, (horizon, 1, 1))
+    held = np.tile(best if is_resting.any() else every[order[0]], (horizon, 1, 1))
     gains = np.zeros((horizon, 1, every.shape[1] - d_s, d_s))
     still = Feedback(held[..., :d_s], held[..., d_s:], gains)
     return still._replace(gains=gains + regulator(task, still))
@@ -244,8 +243,7 @@ def _spread(task: Task, found: Feedback, starts: Array) -> Feedback:
     # It may not lead back from so far off before the end. So paths are moved there, from the
     # nearest start that has one, and a little at a time.
     some, unit = starts[:N_OWN], starts.std(axis=0) + 1e-12
-    away = np.linalg.norm((some[:, None] - starts[:n]) / unit, axis=2)
-    first = away.argmin(axis=1)
+    first = np.linalg.norm((some[:, None] - starts[:n]) / unit, axis=2).argmin(axis=1)
     own, home = found.of_paths(first), starts[first]
     for share in SHARES:
         own = optimised(task, own, home + share * (some - home), N_MOVED)
@@ -280,8 +278,7 @@ def _taught(
     least = [w - ALIKE * abs(w) for w in (np.mean(each), np.mean(each[-len(task.models) :]))]
     best, most = student, np.full(len(many), -np.inf)
     for lesson in range(N_LESSONS):
-        for one in drawn():
-            lessons.append(_disturbed(task, teachers, many, one, generator))
+        lessons += [_disturbed(task, teachers, many, one, generator) for one in drawn()]
         x, u = (np.concatenate(part) for part in zip(*lessons, strict=True))
         targets = DistillationTargets(x, u, np.ones(len(x)), 1)
         distil(student, targets, MAX_STEPS // 2 ** (N_LESSONS - 1 - lesson))

@@ -131,7 +131,7 @@ class ActionOutcomes:
         """The best action at each anchor, repeated so often or until it leads away."""
         repeat = self._least_repeat() if action_repeat is None else action_repeat
         steps = PredictedStep(*(field[:repeat] for field in self.outcomes))
-        worst, n = self.model.worst_value(gamma), len(self.anchors.states)
+        worst, n = self.model.value_limits(gamma)[0], len(self.anchors.states)
         earned = discounted_return(steps, gamma, worst)
         weights = self.anchors.weights(steps.next_states[-1])
         ahead = gamma**repeat * running_probability(steps)[-1]

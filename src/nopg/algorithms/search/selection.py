@@ -264,5 +264,4 @@ def explained_share(data: Dataset, runs: list[Rows]) -> float:
         return np.asarray(np.square(actions[ours] - actions[others[nearest]].mean(axis=1)))
 
     errors = np.concatenate(parallel_map(missed, np.unique(fold[asked]).tolist()))
-    variance = actions[rows].var(axis=0).sum()
-    return float(1.0 - errors.mean(axis=0).sum() / max(variance, 1e-300))
+    return float(1.0 - errors.mean(axis=0).sum() / max(actions[rows].var(axis=0).sum(), 1e-300))

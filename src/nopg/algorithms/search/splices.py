@@ -56,12 +56,8 @@ def shortened(task: Task, controllers: Feedback, holding: Feedback, starts: Arra
     made = task.follow(controllers, starts)
     x = made.states / np.maximum(made.states.std(axis=(0, 1)), 1e-12)
     moments = np.unique(np.linspace(0, horizon - 2, N_FROM).astype(int))
-    tried = [
-        (path, i, j)
-        for path in range(n)
-        for i in moments
-        for j in (i, *_nearest_later(x[:, path], i))
-    ]
+    pairs = ((one, i) for one in range(n) for i in moments)
+    tried = [(one, i, j) for one, i in pairs for j in (i, *_nearest_later(x[:, one], i))]
     path, first, last = np.array(tried).T
     longer = controllers.each(
         lambda own, held: np.concatenate([own, np.repeat(held[:1], n, axis=1)]), holding

@@ -122,7 +122,7 @@ class Task(NamedTuple):
         if self.penalty is not None:
             cost = self.penalty.cost(_states(starts, outcomes))
             outcomes = outcomes._replace(rewards=outcomes.rewards - cost)
-        worst = self.models[0].worst_value(self.gamma)
+        worst = self.models[0].value_limits(self.gamma)[0]
         return outcomes, discounted_return(outcomes, self.gamma, worst)
 
 
@@ -163,8 +163,7 @@ def optimised(
         gained = earned.max(axis=0) - returns[paths]
         is_better = gained > 0.0
         is_enough = gained > GAIN * np.abs(returns[paths])
-        is_whole = is_better & (best == 0)
-        damping[paths] *= np.where(is_whole, FASTER, np.where(best > 1, SLOWER, 1.0))
+        damping[paths] *= np.where(is_better & (best == 0), FASTER, np.where(best > 1, SLOWER, 1.0))
         damping = np.maximum(damping, DAMPING[0])
         waited[paths] = np.where(is_enough, 0, waited[paths] + 1)
         chosen = (best * len(paths) + np.arange(len(paths)))[is_better]
@@ -213,7 +212,7 @@ def _backward(
     """
     n_steps, n_paths, d_s = controllers.states.shape
     model, limits, gamma = task.models[0], task.limits, task.gamma
-    worst = model.worst_value(gamma)
+    worst = model.value_limits(gamma)[0]
     found = derivatives(model, controllers.states, controllers.actions, are_paths=True)
     if task.penalty is not None:
         found = task.penalty.added_to(found, controllers.states)
