@@ -76,7 +76,10 @@ def test_of_many_points_the_border_is_kept(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(terminations, "MAX_POINTS", 60)
     rng = np.random.default_rng(0)
     after = torch.tensor(rng.uniform(-1, 1, size=(2000, 1)))
-    found = TerminationModel.fit(after, after[:, 0], (after[:, 0] > 0.5).double(), rng)
+    ended = (after[:, 0] > 0.5).double()
+    found = TerminationModel.fit(
+        after, after[:, 0], ended, rng, typical_step=torch.ones(1).double()
+    )
     assert found is not None
     # A third of them are ends; images on the other side of the limit come on top.
     assert int((found.is_terminal[:60] == 0.0).sum()) == 40

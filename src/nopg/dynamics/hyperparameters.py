@@ -285,15 +285,13 @@ def angle_bends(inputs: Tensor, angles: Sequence[Angle]) -> Tensor:
     return bends
 
 
-def telling_angles(
-    inputs: Tensor, target: Tensor, pairs: Sequence[tuple[int, int]]
-) -> tuple[Angle, ...]:
-    """Angles that make a target of n samples, (n,), likelier than the inputs alone."""
+def telling_angles(x: Tensor, y: Tensor, pairs: Sequence[tuple[int, int]]) -> tuple[Angle, ...]:
+    """Angles that make targets of n samples, (n,), likelier than the inputs alone."""
     # A likelihood multiplies the densities of every row, predicted from those before it. Of each
     # pair in turn the angle may jump at either end of either column: which of them is the cosine,
     # and from where an angle counts, nobody says.
-    rows = np.random.default_rng(0).permutation(len(inputs))[:N_TELLING]
-    x, y = inputs[rows], target[rows]
+    rows = np.random.default_rng(0).permutation(len(x))[:N_TELLING]
+    x, y = x[rows], y[rows]
     if not pairs or float(y.std(correction=0)) <= 1e-12:
         return ()
     found: tuple[Angle, ...] = ()

@@ -12,12 +12,16 @@ from nopg.policies.arrays import Array
 MAX_POINTS = 1024  # next states that the probability of a termination rests on
 MANY = 3  # ends beyond all other states that make a limit
 SHARPER = 4.0  # how much narrower a kernel is made, to see its blur
-LEAST = 10  # ends beyond no limit from which on columns have widths of their own
+LEAST = 5  # ends beyond no limit from which on columns have widths of their own
 BEYOND = 2.0  # typical steps that ends may be beyond a limit, on average
 LOG_WIDTHS = (-4.0, 4.0)  # of the kernel along a column, in deviations of the data
 N_SEARCHED, PRIOR = 30, 1e-3  # steps of a search for widths, and its prior
 AT_ONCE, EXACT = 4_000_000, "donot_use_mm_for_euclid_dist"  # distances, and how they are found
 BORDER = 6.0  # kernel widths from a limit, within which states are mirrored at it
+
+
+Tensors = tuple[Tensor, ...]
+Limits = list[tuple[int, float, Tensor, Tensor]]  # column, side, place, and which are beyond
 
 
 class Limit(NamedTuple):
@@ -44,7 +48,7 @@ class TerminationModel:
     unit: Tensor  # standard deviation of each dimension, (d_s,)
     width: float  # of the kernel, in these units
     # Points, ends and rewards beyond limits that too few ends were seen at to be believed.
-    suggested: tuple[Tensor, Tensor, Tensor]
+    suggested: Tensors
     log_counts: Tensor | None = None  # of the rows that each point stands for, (m,); None for one
     limits: tuple[Limit, ...] = ()  # beside the points, which tell of other ends
 
@@ -57,7 +61,7 @@ class TerminationModel:
         generator: np.random.Generator,
         like: Self | None = None,
         *,
-        typical_step: Tensor | None = None,  # of each column, (d_s,), if ends may be impacts
+        typical_step: Tensor,  # of each column, (d_s,)
     ) -> Self | None:
         """From n transitions; None if nothing terminated. Columns count as they do in `like`."""
         is_terminal = terminations.to(torch.bool)
@@ -71,24 +75,27 @@ class TerminationModel:
         near = torch.cdist(points[-500:], points).topk(min(3, len(points)), largest=False)
         width = float(near.values[:, -1].median()) + 1e-6
         every = next_states[~is_terminal] / unit
-        crossed = [beyond for *_, beyond in _limits(points, ended > 0.0, every, MANY)]
+        most = float(torch.where(is_terminal, rewards.min(), rewards).max())
+        outer = _limits(points, ended > 0.0, every, MANY)
+        crossed = [k for *_, k in outer if not _is_mixed(points[k], paid[k], most)]
         is_told = sum(crossed, torch.zeros(len(points), dtype=torch.bool))
-        if typical_step is None or int(ended.sum()) - int(is_told.sum()) < LEAST:
+        if int(ended.sum()) - int(is_told.sum()) < LEAST:
             thin = torch.ones_like(unit)
-            most = float(torch.where(is_terminal, rewards.min(), rewards).max())
-            for j, sign, place, beyond in _limits(points, ended > 0.0, every, MANY):
+            for j, sign, place, beyond in outer:
                 if _slope(points[beyond], paid[beyond], most).any():  # blur pays who hovers
                     over = (sign * points[beyond, j] - place).mean()
                     thin[j] = (over / (SHARPER * width)).clamp(1e-3, 1.0)
             points, every, unit = points / thin, every / thin, unit * thin
-            seen, rest = (points, ended, paid), (every, BORDER * width, most)
-            points, ended, paid = _mirrored(*seen, *rest, MANY)
-            return cls(points, ended, paid, unit, width, _mirrored(*seen, *rest, 1))
+            seen, by = (points, ended, paid, log_counts), (points, ended > 0.0, every)
+            rest = (BORDER * width, most)
+            found, others = (_mirrored(seen, _limits(*by, k), *rest)[:3] for k in (MANY, 1))
+            return cls(found[0], found[1], found[2], unit, width, others)
         # Impacts are no limits: others passed by there. Nobody gets far beyond a limit.
         limits, is_told = [], torch.zeros_like(is_terminal)
         for j, sign, place, beyond in _limits(next_states / unit, is_terminal, every, MANY):
             over = (sign * next_states[beyond, j] - place * unit[j]).mean()
-            if over < BEYOND * typical_step[j]:
+            is_mixed = _is_mixed((next_states / unit)[beyond], rewards[beyond], most)
+            if over < BEYOND * typical_step[j] and not is_mixed:
                 given = (sign / over, place * unit[j] / over, rewards[beyond].mean())
                 limits.append(Limit(j, *map(float, given)))
                 is_told |= beyond
@@ -96,10 +103,15 @@ class TerminationModel:
         points, ended, order, log_counts = _informative(next_states / unit, is_terminal, drawn)
         episodes = is_terminal.cumsum(0) - is_terminal.long()  # each with its end
         its = None if like is None or like.log_counts is None else like.unit
-        unit = unit * _widths(points, ended, log_counts, episodes[order]) if its is None else its
+        kinds = ended * (1.0 + (rewards[order] > most))  # none, a usual end, a prize
+        unit = unit * _widths(points, kinds, log_counts, episodes[order]) if its is None else its
         points, ended, order, log_counts = _informative(next_states / unit, is_terminal, drawn)
-        seen = (points, ended, ended * rewards[order])
-        return cls(*seen, unit, 1.0, seen, log_counts, tuple(limits))
+        paid, every = ended * rewards[order], next_states[~is_terminal] / unit
+        outer = _limits(points, ended > 0.0, every, MANY)
+        outer = [one for one in outer if _is_mixed(points[one[3]], paid[one[3]], most)]
+        all_of_them = _mirrored((points, ended, paid, log_counts), outer, BORDER, most)
+        points, ended, paid, log_counts = all_of_them
+        return cls(points, ended, paid, unit, 1.0, all_of_them[:3], log_counts, tuple(limits))
 
     def sharper(self) -> Self:
         """Another that the data allow: less blur, and limits where a single end suggests them."""
@@ -144,31 +156,30 @@ def continuing_rewards(inputs: Tensor, rewards: Tensor, terminations: Tensor) ->
     return found
 
 
-def _mirrored(
-    points: Tensor, ended: Tensor, paid: Tensor, every: Tensor, edge: float, most: float, many: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The same and mirror images of points near limits, on their other side."""
-    # Most ends are limits of one column: a pole that leans too far, an edge, a goal. If so
-    # `many` ends were seen beyond all that any other state has in a column, the limit holds
-    # wherever the other columns are: beyond it also where nobody has crossed it yet,
-    # and not before it, also where nobody was seen short of it. `every` state that did
-    # not end is asked, not only those among the points. Each limit has on either side
-    # points, whether they end an episode, and what it pays to end there.
-    is_end, found = ended > 0.0, [(points, ended, paid)]
-    outer = _limits(points, is_end, every, many)
+def _mirrored(seen: Tensors, outer: Limits, edge: float, most: float) -> Tensors:
+    """The same and mirror images of points near `outer` limits, on their other side."""
+    # Most ends are limits of one column: a pole that leans too far, an edge, a goal. If so many
+    # ends were seen beyond all that any other state has in a column, the limit holds wherever the
+    # other columns are: beyond it also where nobody has crossed it yet, and not before it, also
+    # where nobody was seen short of it. Each limit has on either side points, whether they end an
+    # episode, and what it pays to end there: as a line tells, or as the nearest who crossed it.
+    (points, ended, paid, counts), found = seen, [seen]
+    is_end = ended > 0.0
     is_beyond = sum(crossed.long() for *_, crossed in outer)
     for j, sign, limit, crossed in outer:
         depth, ours, pays = sign * points[:, j] - limit, points[crossed], paid[crossed]
-        slope = _slope(ours, pays, most)
+        slope, is_mixed = _slope(ours, pays, most), _is_mixed(ours, pays, most)
         # Beyond two limits at once an image would still be beyond the other.
         for which in (~is_end & (-depth < edge), crossed & (is_beyond == 1)):
             images = points[which & (depth < edge)].clone()
             images[:, j] = 2.0 * sign * limit - images[:, j]
             ends = (~is_end[which & (depth < edge)]).to(ended)
             pay = pays.mean() + (images - ours.mean(dim=0)) @ slope
-            found.append((images, ends, ends * pay.clamp(pays.min(), pays.max())))
-    points, ended, paid = map(torch.cat, zip(*found, strict=True))
-    return points, ended, paid
+            if is_mixed:
+                pay = torch.softmax(-0.5 * torch.cdist(images, ours).square(), dim=1) @ pays
+            pay = ends * pay.clamp(pays.min(), pays.max())
+            found.append((images, ends, pay, counts[which & (depth < edge)]))
+    return tuple(map(torch.cat, zip(*found, strict=True)))
 
 
 def _slope(points: Tensor, paid: Tensor, most: float) -> Tensor:
@@ -180,10 +191,14 @@ def _slope(points: Tensor, paid: Tensor, most: float) -> Tensor:
     return slope[:, 0] * float(paid.max() > most and is_told and len(x) > 2 * x.shape[1])
 
 
-def _limits(
-    points: Tensor, is_end: Tensor, every: Tensor, many: int
-) -> list[tuple[int, float, Tensor, Tensor]]:
-    """Column, side and place of each limit, and which ends are beyond it."""
+def _is_mixed(points: Tensor, paid: Tensor, most: float) -> bool:
+    """Whether only some of those who crossed a limit had a prize, and no line tells which."""
+    return 0 < int((paid > most).sum()) < len(paid) and not _slope(points, paid, most).any()
+
+
+def _limits(points: Tensor, is_end: Tensor, every: Tensor, many: int) -> Limits:
+    """All limits of `many` ends or more."""
+    # `every` state that did not end is asked, not only those among the points.
     found = []
     for j in range(points.shape[1] if len(every) else 0):
         for sign in (1.0, -1.0):
@@ -194,8 +209,9 @@ def _limits(
     return found
 
 
-def _widths(points: Tensor, ended: Tensor, log_counts: Tensor, episodes: Tensor) -> Tensor:
+def _widths(points: Tensor, kinds: Tensor, log_counts: Tensor, episodes: Tensor) -> Tensor:
     """Kernel widths by column with which episodes tell best where others end, (d_s,)."""
+    own = (kinds[:, None] == kinds).to(points)
     is_same = episodes[:, None] == episodes
     log_widths = torch.zeros(points.shape[1]).to(points).requires_grad_()
     search = torch.optim.LBFGS([log_widths], max_iter=N_SEARCHED, line_search_fn="strong_wolfe")
@@ -204,10 +220,9 @@ def _widths(points: Tensor, ended: Tensor, log_counts: Tensor, episodes: Tensor)
         search.zero_grad()
         scaled = points / log_widths.exp()
         scores = log_counts - 0.5 * torch.cdist(scaled, scaled).square()
-        shares = torch.softmax(scores.masked_fill(is_same, -1e9), dim=1) @ ended
-        chance = (1.0 - 2.0 * PRIOR) * shares + PRIOR
-        losses = -(ended * chance.log() + (1.0 - ended) * (1.0 - chance).log())
-        found = (log_counts.exp() * losses).sum() / ended.sum()
+        shares = (torch.softmax(scores.masked_fill(is_same, -1e9), dim=1) * own).sum(dim=1)
+        losses = -((1.0 - 2.0 * PRIOR) * shares + PRIOR).log()
+        found = (log_counts.exp() * losses).sum() / (kinds > 0.0).sum()
         # Columns that say nothing are left about as wide as the data.
         found = found + PRIOR * log_widths.square().sum()
         found.backward()  # type: ignore[no-untyped-call]

@@ -40,8 +40,8 @@ def pendulum_grid(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, NDArray[np.bool_]]:
     """The paper's uniform data set, angle x velocity x torque: `nopg.Dataset(*grid)`.
 
-    Each axis is evenly spaced with both ends, so that -pi and pi give the same observation twice.
-    The appendix uses 10, 15, 20, 25, 30 and 40 squared, times 2.
+    No step ends it. Each axis is evenly spaced with both ends, so that -pi and pi give the same
+    observation twice. The appendix uses 10, 15, 20, 25, 30 and 40 squared, times 2.
     """
     sizes, ends = (n_angles, n_velocities, n_torques), (math.pi, MAX_SPEED, MAX_TORQUE)
     if min(sizes) < 2:
@@ -52,8 +52,7 @@ def pendulum_grid(
     rows = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
     states, actions = np.split(rows, [2], axis=1)
     following, rewards = step(states, actions)
-    never = np.zeros(len(rows), dtype=bool)  # it does not end
-    return observe(states), actions, rewards, observe(following), never
+    return observe(states), actions, rewards, observe(following), np.zeros(len(rows), dtype=bool)
 
 
 def register() -> None:

@@ -352,8 +352,7 @@ class ModelEvaluator:
         """The models with less blur about where and how tasks end; none without ends."""
         # A termination model blurs over as much as data are apart, and believes in no limit that
         # one or two ends suggest; the difference shows what that does to a return.
-        known = [(one, one.termination) for one in self._open]
-        pairs = [(one, e.sharper()) for one, e in known if e is not None]
+        pairs = [(one, e.sharper()) for one in self._open if (e := one.termination) is not None]
         return tuple(ArrayTransitionModel(replace(one, termination=e)) for one, e in pairs)
 
     def _as_of_all(self, left_out: Array) -> Array:

@@ -156,7 +156,7 @@ def reward_beyond(
     """Discounted sum of what predicted rewards exceed the `limits` by, (B,)."""
     # A regression beyond the rewards of the log may be off by as much. And how far the return may
     # be off as tasks end one step sooner or later, and as the nearest ends of the log paid, (B,).
-    low, high = limits
+    (low, high), (places, unit, paid) = limits, seen
     found, last, other = np.zeros((3, len(paths.starts)))
     for t, running, outside, outcomes in paths.blocks(model, actor, gamma, SHORT, lengths):
         r, on, ends = outcomes.rewards, outcomes.continuing_rewards, outcomes.terminated
@@ -168,7 +168,6 @@ def reward_beyond(
         last += (weight * worth * (np.minimum(LATE * t, 0.5) + 2.0 * (1.0 - ends))).sum(axis=0)
         if (at := np.nonzero(weight * ends > LEAST))[0].size:
             expected = (r - (1.0 - ends) * on)[at] / ends[at]
-            places, unit, paid = seen
             some = [*range(1, min(NEAREST, len(paid)) + 1)]
             near = paid[places.query(outcomes.reached[at] / unit, some)[1]]
             off = np.square(near - expected[:, None]).mean(axis=1)

@@ -59,8 +59,7 @@ class Deployed(nn.Module):
             return self._answers(observation)
         before = self.before.expand(observation.shape[0], -1)
         first = torch.cat([observation, before], dim=1)[:, self.first]
-        past = torch.where(starts[:, None], first, state)
-        c = self.n_changes
+        past, c = torch.where(starts[:, None], first, state), self.n_changes
         seen = torch.cat([observation, observation[:, :c] - past[:, :c], past[:, c:]], dim=1)
         action, *others = self._answers(seen)
         taken = action

@@ -256,7 +256,8 @@ def test_starts_get_paths_of_their_own_where_those_of_others_do_not_do(
     seen = torch.tensor(data.observations).double()
     seen[0] = 90.0  # where no path comes
     ended = (seen[:, 0] > 80.0).double()
-    ends = TerminationModel.fit(seen, 0.0 * ended, ended, np.random.default_rng(0))
+    rest = (0.0 * ended, ended, np.random.default_rng(0))
+    ends = TerminationModel.fit(seen, *rest, typical_step=task.models[0].bounds.typical_step)
     task = task._replace(models=[replace(model, termination=ends) for model in task.models])
     own = guided._spread(task, lost, starts)
     found = task.returns(own, starts)

@@ -191,7 +191,7 @@ def test_dense_anchors_give_the_gain_of_riccati() -> None:
     )
     states = np.linspace(-1, 1, 801)[:, None]
     levels = np.linspace(-1.0, 1.0, N_LEVELS)[:, None]
-    found = outcomes(known, states, levels).value_iteration(gamma, action_repeat=1)
+    found = outcomes(known, states, levels).value_iteration(gamma, repeat=1)
     inside = np.abs(found.states[:, 0]) < 0.7
     s, u = found.states[inside, 0], found.actions[inside, 0]
     # The value knows the levels only; its kinks move actions by part of a level.
@@ -203,7 +203,7 @@ def test_between_levels_the_top_of_a_parabola_is_taken() -> None:
     known = Known(lambda s, u: s, lambda s, u: -(u[:, 0] - 0.37 * s[:, 0]).square())
     states = np.linspace(-4, 4, 30)[:, None]
     levels = np.linspace(-1.0, 1.0, N_LEVELS)[:, None]
-    found = outcomes(known, states, levels).value_iteration(0.0, action_repeat=1)
+    found = outcomes(known, states, levels).value_iteration(0.0, repeat=1)
     expected = np.clip(0.37 * found.states, -1.0, 1.0)
     assert found.actions == pytest.approx(expected, abs=1e-9)
 
@@ -212,7 +212,7 @@ def test_where_reward_is_straight_the_edge_is_taken() -> None:
     known = Known(lambda s, u: s, lambda s, u: u[:, 0] * s[:, 0].sign())
     states = np.array([[-2.0], [-1.0], [1.0], [2.0]])
     levels = np.linspace(-3.0, 5.0, N_LEVELS)[:, None]
-    found = outcomes(known, states, levels).value_iteration(0.0, action_repeat=1)
+    found = outcomes(known, states, levels).value_iteration(0.0, repeat=1)
     assert found.actions.tolist() == [[5.0 if s > 0 else -3.0] for [s] in found.states]
 
 
@@ -229,7 +229,7 @@ def test_labels_are_planned_as_one_hot_rows() -> None:
     moves = torch.tensor([[-0.1], [0.0], [0.1]]).double()
     known = Known(lambda s, a: s + a @ moves, lambda s, a: -(s + a @ moves)[:, 0].abs())
     states = np.linspace(-1, 1, 41)[:, None]
-    found = outcomes(known, states, np.eye(3)).value_iteration(0.8, action_repeat=1)
+    found = outcomes(known, states, np.eye(3)).value_iteration(0.8, repeat=1)
     labels = found.actions.argmax(axis=1)
     far = np.abs(found.states[:, 0]) > 0.2
     assert set(found.actions.ravel()) == {0.0, 1.0}

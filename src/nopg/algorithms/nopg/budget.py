@@ -77,8 +77,7 @@ def estimate_budget(
     entries = round((n_own * config.estimator.next_state_samples + len(initial)) * length)
     fixed = n * _fused_bytes(policy, samples, config) if ranks is None and length < n else 0
     each = FUSED_BYTES if fixed else _bytes_per_entry(policy, samples, config, length < n)
-    peak = fixed + entries * each
-    free = available_memory(config.device)
+    peak, free = fixed + entries * each, available_memory(config.device)
     limit = config.max_memory or (None if free is None else free // n_local)
     if limit is not None and peak > limit:
         fitting = max(int(length * (limit - fixed) / (peak - fixed)), 1)
@@ -93,8 +92,7 @@ def estimate_budget(
 
 def _bytes_per_entry(policy: Policy, samples: Samples, config: NOPGConfig, is_sparse: bool) -> int:
     """Bytes per entry of P at the highest."""
-    v = torch.finfo(samples.rewards.dtype).bits // 8
-    draws = samples.n_actions or 1
+    v, draws = torch.finfo(samples.rewards.dtype).bits // 8, samples.n_actions or 1
     if isinstance(policy, GaussianPolicy) and config.estimator.stochastic != "analytic":
         draws = config.estimator.policy_samples
     # Weights of draws and their mixture, two working arrays, and the last rows until new ones come.

@@ -205,9 +205,7 @@ def rest_controller(task: Task, data: Dataset, horizon: int) -> Feedback:
     return still._replace(gains=gains + regulator(task, still))
 
 
-def _begun(
-    task: Task, data: Dataset, starts: Array, policies: Policies, holding: Feedback
-) -> Feedback:
+def _begun(task: Task, data: Dataset, starts: Array, like: Policies, holding: Feedback) -> Feedback:
     """Where paths from every start begin."""
     # As if it held already, back to the best episode, and as earlier policies would.
     horizon, count = len(holding.states), len(starts)
@@ -215,7 +213,7 @@ def _begun(
     run = max(every, key=lambda rows: float(np.sum(data.rewards[rows])))
     actions = regression_actions(data).numpy()[run][:, None]
     paths = [(np.asarray(data.observations, dtype=np.float64)[run][:, None], actions)]
-    for policy in policies:
+    for policy in like:
         made = model_rollout(task.models[0], actor_of(policy), starts, task.gamma, horizon)
         paths.append((made.states, made.actions))
     found = [holding.each(lambda field: np.repeat(field, count, axis=1))]

@@ -125,11 +125,9 @@ class ActionOutcomes:
         acted = np.tile(every, (MAX_REPEAT, 1, 1))
         return cls(model, anchors, actions, model.arrays.follow(starts, acted, draws), n_gusts)
 
-    def value_iteration(
-        self, gamma: float, action_repeat: int | None = None
-    ) -> DistillationTargets:
+    def value_iteration(self, gamma: float, repeat: int | None = None) -> DistillationTargets:
         """The best action at each anchor, repeated so often or until it leads away."""
-        repeat = self._least_repeat() if action_repeat is None else action_repeat
+        repeat = self._least_repeat() if repeat is None else repeat
         steps = PredictedStep(*(field[:repeat] for field in self.outcomes))
         worst, n = self.model.value_limits(gamma)[0], len(self.anchors.states)
         earned = discounted_return(steps, gamma, worst)

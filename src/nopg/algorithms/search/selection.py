@@ -226,6 +226,9 @@ class Selection:
 
 def _probability_below(found: Returns, evaluator: ModelEvaluator, limit: float) -> float:
     """How likely the mean return lies below a limit, by drawn models alone."""
+    # Drawn models may agree that it is more, or less, than the two say: around their own mean.
+    middle = found.deviations.mean(axis=0)
+    found = found._replace(runs=found.runs + middle, deviations=found.deviations - middle)
     mean, spread = mean_and_spread(found, evaluator.scale)
     return float(replace(spread, left_out=None).probability_below(mean, limit)[0])
 

@@ -152,8 +152,7 @@ def optimised(
         some = found.of_paths(paths)
         change, gains = _backward(task, some, damping[paths])
         # Every share of the change of every path, share by share.
-        k = len(STEP_SIZES)
-        shares = np.repeat(STEP_SIZES, len(paths))[:, None]
+        k, shares = len(STEP_SIZES), np.repeat(STEP_SIZES, len(paths))[:, None]
         changed = some._replace(actions=change, gains=gains)
         tried = changed.of_paths(np.tile(np.arange(len(paths)), k))
         tried = tried._replace(actions=np.tile(some.actions, (1, k, 1)) + shares * tried.actions)
@@ -161,8 +160,7 @@ def optimised(
         best = earned.argmax(axis=0)
         best[earned.max(axis=0) <= returns[paths]] = k
         gained = earned.max(axis=0) - returns[paths]
-        is_better = gained > 0.0
-        is_enough = gained > GAIN * np.abs(returns[paths])
+        is_better, is_enough = gained > 0.0, gained > GAIN * np.abs(returns[paths])
         damping[paths] *= np.where(is_better & (best == 0), FASTER, np.where(best > 1, SLOWER, 1.0))
         damping = np.maximum(damping, DAMPING[0])
         waited[paths] = np.where(is_enough, 0, waited[paths] + 1)
