@@ -146,6 +146,47 @@ def test_by_chance_landings_pay_the_same_everywhere() -> None:
         assert asked(model, -1.0, speed)[1] == pytest.approx(drawn.mean(), abs=0.3)
 
 
+@pytest.mark.parametrize("n_hits", [6, 30])
+def test_a_goal_in_two_columns_is_as_small_as_it_is_seen_to_be(n_hits: int) -> None:
+    """Whoever comes near it at any speed has arrived; kernels as wide as data would pay before."""
+    rng = np.random.default_rng(0)
+    passing = rng.uniform(-2.0, 2.0, (3000, 4))
+    passing = passing[np.hypot(*passing[:, :2].T) > 0.3]
+    angle, radius = rng.uniform(0.0, 2.0 * np.pi, n_hits), 0.3 * rng.random(n_hits) ** 0.5
+    hits = np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
+    hits = np.hstack([hits, rng.uniform(-2.0, 2.0, (n_hits, 2))])
+    states = torch.tensor(rng.permutation(np.concatenate([passing, hits])))
+    ended = (states[:, :2].norm(dim=1) < 0.3).double()
+    model = TerminationModel.fit(states, 5.0 * ended, ended, rng, typical_step=STEP)
+    assert model is not None
+    others = torch.tensor(rng.uniform(-2.0, 2.0, (20_000, 4)))
+    away = others[:, :2].norm(dim=1)
+    found, paid = reference.ends(model, others)
+    assert float(found[away < 0.15].mean()) > 0.5
+    assert float(found[(away > 0.6) & (away < 1.0)].mean()) < 0.02
+    assert float(found[away > 1.0].max()) < 0.2
+    assert torch.allclose(paid, 5.0 * found)
+
+
+def test_who_crosses_a_limit_slowly_has_a_prize_and_others_a_fine() -> None:
+    """Docking: no line tells which, since both sides of a window are fined."""
+    rng = np.random.default_rng(0)
+    before = rng.uniform([0.0, -1.0], [2.0, 1.0], (1500, 2))
+    docked = np.column_stack([rng.uniform(-0.1, 0.0, 60), rng.uniform(-1.0, 1.0, 60)])
+    states = torch.tensor(np.concatenate([before, docked]))
+    ended = (states[:, 0] < 0.0).double()
+    pays = torch.where(states[:, 1].abs() < 0.3, 5.0, -3.0).double()
+    rewards = torch.where(ended > 0.0, pays, torch.full_like(pays, -0.01))
+    model = TerminationModel.fit(states, rewards, ended, rng, typical_step=STEP[:2])
+    assert model is not None
+    for speed, pay in ((-0.8, -3.0), (0.0, 5.0), (0.8, -3.0)):
+        for depth in (-0.04, -0.15):  # further than anybody was seen, too
+            found, paid = asked(model, depth, speed)
+            assert found > 0.95
+            assert paid == pytest.approx(pay, abs=1.0)
+        assert asked(model, 0.1, speed)[0] < 0.05
+
+
 def test_before_a_fine_there_is_blur_and_before_a_prize_there_is_none() -> None:
     fine, prize = (landings(lambda speed: 10.0 + 10.0 * speed, usual) for usual in (20.0, -0.1))
     assert asked(fine, 0.05, -1.0)[0] > 0.2

@@ -141,7 +141,7 @@ def runaway_share(model: TransitionModel, actor: Actor, paths: NoisyPaths, gamma
     for one in paths.steps(steps, actor, discount_horizon(gamma, NEGLIGIBLE)):
         last = one
     is_gone = model.bounds.ranges_beyond(last.outcome.next_states) > 1.0
-    return float((last.survivors * is_gone).mean())
+    return float((last.survivors * is_gone * (last.survivors > LEAST)).mean())
 
 
 def reward_beyond(

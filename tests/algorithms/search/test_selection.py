@@ -6,7 +6,8 @@ import copy
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ import nopg
 from nopg.algorithms.build import action_space_of, build_policy
 from nopg.algorithms.nopg.nopg import NOPG
 from nopg.algorithms.search import candidates as candidates_module
-from nopg.algorithms.search import refinement
+from nopg.algorithms.search import refinement, selection
 from nopg.algorithms.search.candidates import FoundPolicy
 from nopg.algorithms.search.distillation import distil
 from nopg.algorithms.search.planning import DistillationTargets
@@ -146,7 +147,10 @@ def test_where_models_cannot_follow_the_clone_its_episodes_are_the_floor(
 
 def test_a_clone_that_loses_its_way_needs_no_certainty_to_be_beaten(lost: LostClone) -> None:
     """Probably better than the episodes is enough only where the clone leaves the data."""
-    mean, spread = mean_and_spread(lost.expected, lost.evaluator.scale)
+    drawn = lost.expected.deviations
+    about = lost.expected._replace(deviations=drawn - drawn.mean(axis=0))
+    mean, spread = mean_and_spread(about, lost.evaluator.scale)
+    mean = mean + drawn.mean(axis=0)
     (likely,), _ = replace(spread, left_out=None).ends(mean, 0.7)  # 15% below
     floor = replace(lost.floor, earned=float(likely))
     beaten, worse = floor.is_beaten(lost.evaluator, lost.ours, lost.starts)
@@ -269,3 +273,15 @@ def test_what_was_best_as_it_was_found_is_estimated_at_the_end(
     selection.refine_all(10, lambda text: None)
     assert [one.refined is not None for one in selection.candidates] == [True] * 3 + [False, True]
     assert selection.choose().chosen == 4
+
+
+@pytest.mark.parametrize(("drawn", "is_better"), [((20.0, 60.0), True), ((-45.0, -5.0), False)])
+def test_drawn_models_that_agree_are_believed(drawn: tuple[float, float], is_better: bool) -> None:
+    """What two models say is meant to be amid what drawn ones say, and these may be beyond it."""
+    evaluator = cast(ModelEvaluator, SimpleNamespace(scale=1.0))
+    deviations, none = np.linspace(*drawn, 16)[:, None], np.zeros((0, 1))
+    found = Returns(np.full((4, 1), 30.0), deviations, none, none, np.zeros((3, 1)), 0.0)
+    about = found._replace(deviations=deviations - deviations.mean())
+    worse, usual = (selection._probability_below(one, evaluator, 0.0) for one in (found, about))
+    assert (worse < 0.01) if is_better else (worse > 0.2)
+    assert (worse < usual) == is_better
