@@ -38,7 +38,7 @@ def as_vector(name: str, values: Any) -> FloatArray:
 def as_states(name: str, values: Any, width: int, names: Sequence[str] = ()) -> FloatArray:
     """States that a person asks about, (m, d_s); one may be a plain vector."""
     try:
-        rows = np.atleast_2d(np.array(values, dtype=np.float64, order="C"))
+        rows = np.atleast_2d(np.asarray(values, dtype=np.float64).copy())
     except (TypeError, ValueError, OverflowError):
         rows = np.empty((0, 0))
     if rows.ndim != 2 or len(rows) == 0 or rows.shape[1] != width:

@@ -63,7 +63,8 @@ def _least_residual(matvec: MatVec, basis: Tensor, goal: float, most: int) -> tu
             break
         H[: spent + 1, spent - 1] = column
         known, first = H[: spent + 1, :spent], target[: spent + 1]
-        left = float(np.linalg.norm(first - known @ np.linalg.lstsq(known, first)[0]))
+        y = np.linalg.lstsq(known, first)[0]
+        left = float(np.linalg.norm(first - known @ y))
         size += column[-1] > 0.0  # or there is nothing new
     return torch.mv(basis[: len(y)].T, basis.new_tensor(y)), spent
 

@@ -65,8 +65,7 @@ _SMALL, _CHECKSUM = 2**20, 4
 
 def read_hdf5(path: Path, options: ReadOptions) -> dict[str, Any]:
     """The arguments of `Dataset` from arrays named like them or as D4RL does."""
-    h5py = require_extra("h5py", "data")
-    what = "an HDF5 file of plain arrays"
+    h5py, what = require_extra("h5py", "data"), "an HDF5 file of plain arrays"
     with reading(path, what, "write it again"), h5py.File(path, "r") as file:
         nodes = arrays_inside(file, path)
         named = wanted(n for n, node in nodes.items() if node.dtype.kind in "biuf")
