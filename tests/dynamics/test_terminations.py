@@ -25,7 +25,7 @@ def edge(n_falls: int, has_hole: bool = False) -> TerminationModel:
         falls = rng.uniform([0.4, 0.2], [0.5, 0.3], (n_falls, 2))
     ended = torch.cat([torch.zeros(400), torch.ones(n_falls)]).double()
     next_states = torch.tensor(np.concatenate([stays, falls]))
-    found = TerminationModel.fit(next_states, ended * FALL, ended, rng, typical_step=STEP[:2])
+    found = TerminationModel.fit(next_states, ended * FALL, ended, rng)
     assert found is not None
     return found
 
@@ -53,7 +53,7 @@ def test_nothing_ends_short_of_a_limit_where_nobody_was_seen() -> None:
     falls = np.array([[0.05, -0.02], [0.1, -0.03], [0.07, -0.01]])
     ended = torch.cat([torch.zeros(len(stays)), torch.ones(3)]).double()
     states = torch.tensor(np.concatenate([stays, falls]))
-    model = TerminationModel.fit(states, ended * FALL, ended, rng, typical_step=STEP[:2])
+    model = TerminationModel.fit(states, ended * FALL, ended, rng)
     assert model is not None
     assert asked(model, 0.08, 0.03)[0] < 0.3
     assert asked(model, 0.08, -0.03)[0] > 0.7
@@ -103,7 +103,7 @@ def test_a_limit_that_one_of_many_states_passed_is_none() -> None:
     falls = rng.uniform([0.5, -0.05], [1.0, 0.0], (12, 2))
     ended = torch.cat([torch.zeros(6000), torch.ones(12)]).double()
     next_states = torch.tensor(np.concatenate([stays, falls]))
-    model = TerminationModel.fit(next_states, ended * FALL, ended, rng, typical_step=STEP[:2])
+    model = TerminationModel.fit(next_states, ended * FALL, ended, rng)
     assert model is not None
     assert len(model.points) == MAX_POINTS  # nothing was mirrored
 
@@ -122,7 +122,7 @@ def landings(pay: Callable[[np.ndarray], np.ndarray], usual: float = -0.1) -> Te
     states = torch.tensor(np.concatenate([flying, landed]))
     ended = torch.cat([torch.zeros(600), torch.ones(30)]).double()
     rewards = torch.tensor(np.concatenate([np.full(600, usual), pay(landed[:, 1])]))
-    found = TerminationModel.fit(states, rewards, ended, rng, typical_step=STEP[:2])
+    found = TerminationModel.fit(states, rewards, ended, rng)
     assert found is not None
     return found
 
@@ -157,7 +157,7 @@ def test_a_goal_in_two_columns_is_as_small_as_it_is_seen_to_be(n_hits: int) -> N
     hits = np.hstack([hits, rng.uniform(-2.0, 2.0, (n_hits, 2))])
     states = torch.tensor(rng.permutation(np.concatenate([passing, hits])))
     ended = (states[:, :2].norm(dim=1) < 0.3).double()
-    model = TerminationModel.fit(states, 5.0 * ended, ended, rng, typical_step=STEP)
+    model = TerminationModel.fit(states, 5.0 * ended, ended, rng)
     assert model is not None
     others = torch.tensor(rng.uniform(-2.0, 2.0, (20_000, 4)))
     away = others[:, :2].norm(dim=1)
@@ -166,6 +166,21 @@ def test_a_goal_in_two_columns_is_as_small_as_it_is_seen_to_be(n_hits: int) -> N
     assert float(found[(away > 0.6) & (away < 1.0)].mean()) < 0.02
     assert float(found[away > 1.0].max()) < 0.2
     assert torch.allclose(paid, 5.0 * found)
+
+
+@pytest.mark.parametrize(("usual", "pay"), [(1.0, 1.0), (1.0, -5.0), (-0.1, -5.0)])
+def test_before_ends_that_nobody_seeks_there_is_blur(usual: float, pay: float) -> None:
+    """A pole of two links that falls: policies stay as far away as data are apart."""
+    rng = np.random.default_rng(0)
+    states = torch.tensor(rng.uniform(-2.0, 2.0, (3000, 4)))
+    ended = (states[:, :2].norm(dim=1) < 0.5).double()
+    rewards = torch.where(ended > 0.0, pay, usual).double()
+    model = TerminationModel.fit(states, rewards, ended, rng)
+    assert model is not None
+    assert torch.equal(model.unit, states.std(dim=0, correction=0))
+    sought = TerminationModel.fit(states, rewards - usual - 1.0, ended, rng)  # an end to costs
+    assert sought is not None
+    assert torch.equal(sought.unit, model.unit) == (pay < usual)
 
 
 def test_who_crosses_a_limit_slowly_has_a_prize_and_others_a_fine() -> None:
@@ -177,7 +192,7 @@ def test_who_crosses_a_limit_slowly_has_a_prize_and_others_a_fine() -> None:
     ended = (states[:, 0] < 0.0).double()
     pays = torch.where(states[:, 1].abs() < 0.3, 5.0, -3.0).double()
     rewards = torch.where(ended > 0.0, pays, torch.full_like(pays, -0.01))
-    model = TerminationModel.fit(states, rewards, ended, rng, typical_step=STEP[:2])
+    model = TerminationModel.fit(states, rewards, ended, rng)
     assert model is not None
     for speed, pay in ((-0.8, -3.0), (0.0, 5.0), (0.8, -3.0)):
         for depth in (-0.04, -0.15):  # further than anybody was seen, too

@@ -61,7 +61,7 @@ class TerminationModel:
         generator: np.random.Generator,
         like: Self | None = None,
         *,
-        typical_step: Tensor,  # of each column, (d_s,)
+        typical_step: Tensor | None = None,  # of each column, (d_s,), if ends may be impacts
     ) -> Self | None:
         """From n transitions; None if nothing terminated. Columns count as they do in `like`."""
         is_terminal = terminations.to(torch.bool)
@@ -73,13 +73,15 @@ class TerminationModel:
         points, ended, order, log_counts = _informative(next_states / unit, is_terminal, drawn)
         paid = ended * rewards[order]
         near = torch.cdist(points[-500:], points).topk(min(3, len(points)), largest=False)
-        width = float(near.values[:, -1].median()) + 1e-6
-        every = next_states[~is_terminal] / unit
+        width, every = float(near.values[:, -1].median()) + 1e-6, next_states[~is_terminal] / unit
         most = float(torch.where(is_terminal, rewards.min(), rewards).max())
         outer = _limits(points, ended > 0.0, every, MANY)
         crossed = [k for *_, k in outer if not _is_mixed(points[k], paid[k], most)]
         is_told = sum(crossed, torch.zeros(len(points), dtype=torch.bool))
-        if int(ended.sum()) - int(is_told.sum()) < LEAST:
+        # Before what costs, kernels as wide as data are apart keep policies away.
+        is_sought = paid >= most if most <= 0.0 else paid > most  # a prize, or an end to costs
+        is_asked = (ended > 0.0) & ~is_told & (is_sought | (typical_step is not None))
+        if int(is_asked.sum()) < LEAST:
             thin = torch.ones_like(unit)
             for j, sign, place, beyond in outer:
                 if _slope(points[beyond], paid[beyond], most).any():  # blur pays who hovers
@@ -92,10 +94,11 @@ class TerminationModel:
             return cls(found[0], found[1], found[2], unit, width, others)
         # Impacts are no limits: others passed by there. Nobody gets far beyond a limit.
         limits, is_told = [], torch.zeros_like(is_terminal)
+        step = 0.0 * unit if typical_step is None else typical_step
         for j, sign, place, beyond in _limits(next_states / unit, is_terminal, every, MANY):
             over = (sign * next_states[beyond, j] - place * unit[j]).mean()
             is_mixed = _is_mixed((next_states / unit)[beyond], rewards[beyond], most)
-            if over < BEYOND * typical_step[j] and not is_mixed:
+            if over < BEYOND * step[j] and not is_mixed:
                 given = (sign / over, place * unit[j] / over, rewards[beyond].mean())
                 limits.append(Limit(j, *map(float, given)))
                 is_told |= beyond
@@ -164,8 +167,7 @@ def _mirrored(seen: Tensors, outer: Limits, edge: float, most: float) -> Tensors
     # where nobody was seen short of it. Each limit has on either side points, whether they end an
     # episode, and what it pays to end there: as a line tells, or as the nearest who crossed it.
     (points, ended, paid, counts), found = seen, [seen]
-    is_end = ended > 0.0
-    is_beyond = sum(crossed.long() for *_, crossed in outer)
+    is_end, is_beyond = ended > 0.0, sum(crossed.long() for *_, crossed in outer)
     for j, sign, limit, crossed in outer:
         depth, ours, pays = sign * points[:, j] - limit, points[crossed], paid[crossed]
         slope, is_mixed = _slope(ours, pays, most), _is_mixed(ours, pays, most)
@@ -211,8 +213,7 @@ def _limits(points: Tensor, is_end: Tensor, every: Tensor, many: int) -> Limits:
 
 def _widths(points: Tensor, kinds: Tensor, log_counts: Tensor, episodes: Tensor) -> Tensor:
     """Kernel widths by column with which episodes tell best where others end, (d_s,)."""
-    own = (kinds[:, None] == kinds).to(points)
-    is_same = episodes[:, None] == episodes
+    own, is_same = (kinds[:, None] == kinds).to(points), episodes[:, None] == episodes
     log_widths = torch.zeros(points.shape[1]).to(points).requires_grad_()
     search = torch.optim.LBFGS([log_widths], max_iter=N_SEARCHED, line_search_fn="strong_wolfe")
 

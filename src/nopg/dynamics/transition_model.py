@@ -165,7 +165,8 @@ class TransitionModel:
         columns = (states, actions, rewards, next_states, terminations)
         ends = (found._followed(columns), rewards, terminations)
         before = None if like is None else like.termination
-        model = TerminationModel.fit(*ends, generator, before, typical_step=bounds.typical_step)
+        usual = bounds.impact_step(next_states, terminations)
+        model = TerminationModel.fit(*ends, generator, before, typical_step=usual)
         found = replace(found, termination=model)
         if like is None or like.stiction is None:
             return found
@@ -269,11 +270,12 @@ class TransitionModel:
             inputs[inside], targets[inside], [keep[inside] for keep in keeps], [d_s], free
         )
         found, reached = [], self._followed(columns)
+        usual = self.bounds.impact_step(following, ended)
         for keep, process in zip(keeps, processes, strict=True):
             seen = (reached[keep], rewards[keep], ended[keep])
             # Where a task ends is known even if it was seen to end only once.
             rest = (np.random.default_rng(0), self.termination)
-            ends = TerminationModel.fit(*seen, *rest, typical_step=self.bounds.typical_step)
+            ends = TerminationModel.fit(*seen, *rest, typical_step=usual)
             ends = ends or self.termination
             found.append(replace(self, process=process, termination=ends))
         return found

@@ -100,8 +100,7 @@ def path_places(
     noise = noise_draws(n_steps, n_paths, d_s, generator, model.noise)
     steps = moved_by or ArrayTransitionModel(model)
     path = [*rollout_steps(steps, actor, starts, n_steps, draws=noise)]
-    draws = torch.from_numpy(noise)
-    value = torch.zeros(len(starts), dtype=torch.float64)
+    draws, value = torch.from_numpy(noise), torch.zeros(len(starts), dtype=torch.float64)
     adjoint = torch.zeros(starts.shape, dtype=torch.float64)
     inputs, slopes = [], []
     for t in reversed(range(n_steps)):

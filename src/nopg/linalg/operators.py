@@ -69,8 +69,7 @@ class Pattern:
         """A pattern from row numbers, (m_b,), and columns, (m_b, k_b), of blocks."""
         order = torch.cat(rows)
         lengths = torch.cat([c.new_full((len(c),), c.shape[1]) for c in columns]).long()
-        flat = torch.cat([c.reshape(-1) for c in columns])
-        zero = lengths.new_zeros(1)
+        flat, zero = torch.cat([c.reshape(-1) for c in columns]), lengths.new_zeros(1)
         # Stable: memory is read forwards, and results do not depend on the sorting algorithm.
         across = torch.argsort(flat.long(), stable=True)
         counts = torch.bincount(flat.long(), minlength=n_columns)

@@ -257,7 +257,7 @@ def test_starts_get_paths_of_their_own_where_those_of_others_do_not_do(
     seen[0] = 90.0  # where no path comes
     ended = (seen[:, 0] > 80.0).double()
     rest = (0.0 * ended, ended, np.random.default_rng(0))
-    ends = TerminationModel.fit(seen, *rest, typical_step=task.models[0].bounds.typical_step)
+    ends = TerminationModel.fit(seen, *rest)
     task = task._replace(models=[replace(model, termination=ends) for model in task.models])
     own = guided._spread(task, lost, starts)
     found = task.returns(own, starts)

@@ -283,8 +283,7 @@ def _search(
             keep(one, expected)
             advance(str(one.method))
         n_plans = len(others) + len(candidates.PLANS)
-        is_planned = len(selection.found) == n_plans
-        is_done = selection.is_optimal()
+        is_planned, is_done = len(selection.found) == n_plans, selection.is_optimal()
         if not (is_done or sparse or checkpoint.refinement):
             is_done = selection.refined_is_optimal(n_plans, n_refining, advance)
         if not is_done:

@@ -42,8 +42,7 @@ def space_from_json(description: dict[str, Any] | None) -> Space[Any] | None:
     name = str(description["dtype"])
     if name not in _DTYPES:  # numpy would read whole structures from a text
         raise TypeError(f"{name[:20]!r} is no dtype of numbers")
-    dtype = np.dtype(name)
-    shape = tuple(int(length) for length in description["shape"])
+    dtype, shape = np.dtype(name), tuple(int(length) for length in description["shape"])
     bounds = ([float(bound) for bound in description[side]] for side in ("low", "high"))
     low, high = (np.array(side, dtype=dtype).reshape(shape) for side in bounds)
     return Box(low, high, dtype=dtype.type)
