@@ -187,10 +187,12 @@ def _mirrored(seen: Tensors, outer: Limits, edge: float, most: float) -> Tensors
 def _slope(points: Tensor, paid: Tensor, most: float) -> Tensor:
     """How prizes for crossing a limit change with the state, (d_s,): not if no line tells most."""
     # A prize is more than the `most` that other steps earn. Before fines blur keeps policies away.
+    if len(points) <= 2 * points.shape[1] or not bool(paid.max() > most):
+        return torch.zeros_like(points[0])
     x, y = points - points.mean(dim=0), (paid - paid.mean())[:, None]
     slope: Tensor = torch.linalg.lstsq(x, y, driver="gelsd").solution
     is_told = (y - x @ slope).square().sum() < 0.5 * y.square().sum()
-    return slope[:, 0] * float(paid.max() > most and is_told and len(x) > 2 * x.shape[1])
+    return slope[:, 0] * float(is_told)
 
 
 def _is_mixed(points: Tensor, paid: Tensor, most: float) -> bool:

@@ -40,8 +40,9 @@ EASY, ENDING = 0.15, 0.35
 """What is left of the later parts where tasks begin at their best: plans often cannot
 be bettered. And of rollouts where episodes end."""
 PER_ROW = 700  # additions of Python that rows are sorted and looked up in, each
-SHARED, USEFUL = 0.85, 2.6
-"""What a further core adds to the speed of one, and how many do: more are idle mostly."""
+ALONE, ALONE_PER_ROW, USEFUL = 62e6, 120, 5
+"""Additions that no second core helps with, in all and for each row; and how many cores there are
+work for at a time."""
 
 
 class LearningCost(NamedTuple):
@@ -129,7 +130,8 @@ def cost_of_search(
     n_plain = PER_ROW * n  # additions of Python: no other part is much faster on wider registers
     n_plain += 0 if sparse else left * len(ASCENTS) * n_updates * (5_000 + 110 * rows)
     seconds = units * unit + steps * step + taught * row + n_plain * plain
-    seconds /= 1.0 + SHARED * min(cores - 1, USEFUL)
+    alone = min((ALONE + ALONE_PER_ROW * n) * plain, 0.4 * seconds)
+    seconds = alone + (seconds - alone) / min(cores, USEFUL)
     numbers = 4 * cores * N_INDUCING * min(n, N_ROWS) + 4 * n_curved * N_INDUCING**2
     at_once = max(n_anchors, again / N_ROUNDS) / (n_anchors + again)  # one plan after the other
     numbers += n * 12 * (2 * d_s + 4) + 2 * at_once * planned * (3 * d_s + 6)
@@ -154,15 +156,21 @@ def _measured(data: Dataset) -> tuple[TransitionModel, Array, float, float, floa
     cores = torch.get_num_threads()
     torch.set_num_threads(1)  # others would do a part of what is timed
     try:
-        unit = _seconds(lambda: likelihood(origin, x, x[:, 0], JITTER, False))
-        follow = _seconds(lambda: model.arrays.follow(states[:32], acted)) / acted[..., 0].size
-        taught = _seconds(lambda: distil(policy, lesson)) / (N_STEPS * n)
-        plain = _seconds(lambda: sum(range(N_ROUGH))) / N_ROUGH
+        unit, follow, taught, plain = _seconds(
+            lambda: likelihood(origin, x, x[:, 0], JITTER, False),
+            lambda: model.arrays.follow(states[:32], acted),
+            lambda: distil(policy, lesson),
+            lambda: sum(range(N_ROUGH)),
+        )
     finally:
         torch.set_num_threads(cores)
-    return model, actions, unit, follow, taught, plain
+    steps, lessons = acted[..., 0].size, N_STEPS * n
+    return model, actions, unit, follow / steps, taught / lessons, plain / N_ROUGH
 
 
-def _seconds(work: Callable[[], object]) -> float:
-    """The least of some tries, of this thread: others may use the machine, too."""
-    return min(timeit.repeat(work, timer=time.thread_time, repeat=5, number=1))
+def _seconds(*works: Callable[[], object]) -> list[float]:
+    """The least of some tries of each, of this thread: others may use the machine, too."""
+    # In turn, since the machine may be slow for some hundredths of a second.
+    options: dict[str, Any] = {"timer": time.thread_time, "repeat": 3, "number": 1}
+    tries = [[min(timeit.repeat(work, **options)) for work in works] for _ in range(5)]
+    return [min(each) for each in zip(*tries, strict=True)]
