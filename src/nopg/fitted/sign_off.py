@@ -20,7 +20,6 @@ from nopg.evaluation.verdict import LIKELY, MEAN_ACTION, Grounds, guessed_share
 from nopg.policies.arrays import Array, actor_of
 from nopg.policies.families import CategoricalPolicy, DeterministicPolicy
 from nopg.randomness import Seed
-from nopg.threads import parallel_map, side_by_side
 
 if TYPE_CHECKING:
     from nopg.fitted.policy import FittedPolicy
@@ -32,20 +31,13 @@ _ENTRIES = 2_000_000  # kernel entries that are worth taking at once
 
 def grounds_of(policy: "FittedPolicy") -> Grounds:
     """Estimate, comparison, replay and untried steps of a policy."""
-    replay = policy.check()
-    if policy.evaluator != "model":
+    if policy.evaluator == "model":
+        states, visits = policy.visited()
+        untried = float((untried_at(policy, states[evenly_drawn(visits, N_PLACES)]) > 1.0).mean())
+    else:
         untried = policy.support().share_beyond(policy.kernel.usual_distance())
-        return Grounds(policy.expected_return(), _beside_the_log(policy), replay, untried)
-    asked: list[Callable[[], Any]] = [policy.expected_return, lambda: _beside_the_log(policy)]
-    asked.append(lambda: float((untried_at(policy, _some_visited(policy)) > 1.0).mean()))
-    with side_by_side():
-        expected, comparison, untried = parallel_map(lambda ask: ask(), asked)
-    return Grounds(expected, comparison, replay, untried)
-
-
-def _some_visited(policy: "FittedPolicy") -> Array:
-    states, visits = policy.visited()
-    return np.asarray(states[evenly_drawn(visits, N_PLACES)])
+    data = policy.require_data()
+    return Grounds(policy.expected_return(), _beside_the_log(policy, data), policy.check(), untried)
 
 
 def untried_at(policy: "FittedPolicy", states: Array) -> Array:
@@ -77,9 +69,8 @@ def guard_distance(policy: "FittedPolicy") -> float:
     return max(usual, float(np.quantile(alike, USUAL_SHARE))) if len(alike) else usual
 
 
-def _beside_the_log(policy: "FittedPolicy") -> Comparison:
+def _beside_the_log(policy: "FittedPolicy", data: Dataset) -> Comparison:
     """With the recorded episodes; without any, with what was done on average."""
-    data = policy.require_data()
     try:
         return policy.compare()
     except DataError:  # rows are in no order

@@ -7,7 +7,6 @@ and whether the system is noisy. The factors of the counts were measured once.
 
 import time
 import timeit
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,14 +34,13 @@ from nopg.policies.build import PolicySpec
 from nopg.randomness import Seed
 from nopg.threads import side_by_side
 
-N_ROUGH, N_LIKELY = 1_000, 96  # rows of the rough model, and of its likelihood
+N_ROUGH, N_LIKELY, N_TRIES = 1_000, 96, 12  # rows of the rough model, of a likelihood; timings
 EASY, ENDING = 0.15, 0.35
 """What is left of the later parts where tasks begin at their best: plans often cannot
 be bettered. And of rollouts where episodes end."""
 PER_ROW = 700  # additions of Python that rows are sorted and looked up in, each
 ALONE, ALONE_PER_ROW, USEFUL = 62e6, 120, 5
-"""Additions that no second core helps with, in all and for each row; and how many cores there are
-work for at a time."""
+"""Additions that one core does alone, in all and for each row; cores that have work otherwise."""
 
 
 class LearningCost(NamedTuple):
@@ -127,9 +125,9 @@ def cost_of_search(
     units += 0.1 * n_anchors + 0.04 * again + (2_500.0 if sparse else left * (80.0 + 0.13 * rows))
     taught = 1.1 * MAX_STEPS * BATCH if sparse else 0.0  # rows, of lessons
     cores = torch.get_num_threads()
-    n_plain = PER_ROW * n  # additions of Python: no other part is much faster on wider registers
-    n_plain += 0 if sparse else left * len(ASCENTS) * n_updates * (5_000 + 110 * rows)
-    seconds = units * unit + steps * step + taught * row + n_plain * plain
+    # Additions of Python: no other part is much faster on wider registers.
+    added = PER_ROW * n + (not sparse) * left * len(ASCENTS) * n_updates * (5_000 + 110 * rows)
+    seconds = units * unit + steps * step + taught * row + added * plain
     alone = min((ALONE + ALONE_PER_ROW * n) * plain, 0.4 * seconds)
     seconds = alone + (seconds - alone) / min(cores, USEFUL)
     numbers = 4 * cores * N_INDUCING * min(n, N_ROWS) + 4 * n_curved * N_INDUCING**2
@@ -146,31 +144,24 @@ def _measured(data: Dataset) -> tuple[TransitionModel, Array, float, float, floa
     with side_by_side():
         model = TransitionModel.fit(*columns, generator=rng, limits=limits, history=data.history)
     x = torch.from_numpy(rng.normal(size=(FREE.n_samples, len(model.process.centre))))
-    origin = np.zeros(x.shape[1] + 2)
-    states, actions = (column.numpy() for column in columns[:2])
+    origin, (states, actions) = np.zeros(x.shape[1] + 2), (x.numpy() for x in columns[:2])
     acted = np.tile(actions[:32], (planning.MAX_REPEAT, 1, 1))
     n, widths = min(len(states), N_LIKELY), (states.shape[1], actions.shape[1])
     spec = PolicySpec(kind="deterministic", n_states=widths[0], n_outputs=widths[1], hidden=HIDDEN)
     policy = spec.build(torch.Generator())
     lesson = planning.DistillationTargets(states[:n], actions[:n], np.ones(n), 1)
-    cores = torch.get_num_threads()
+    works = (
+        lambda: likelihood(origin, x, x[:, 0], JITTER, False),
+        lambda: model.arrays.follow(states[:32], acted),
+        lambda: distil(policy, lesson),
+        lambda: sum(range(N_ROUGH)),
+    )
+    cores, tries = torch.get_num_threads(), list[list[float]]()
     torch.set_num_threads(1)  # others would do a part of what is timed
-    try:
-        unit, follow, taught, plain = _seconds(
-            lambda: likelihood(origin, x, x[:, 0], JITTER, False),
-            lambda: model.arrays.follow(states[:32], acted),
-            lambda: distil(policy, lesson),
-            lambda: sum(range(N_ROUGH)),
-        )
+    try:  # the least of some tries of this thread, in turn: others use the machine, too
+        for _ in range(N_TRIES):
+            tries.append([timeit.timeit(one, timer=time.thread_time, number=1) for one in works])
     finally:
         torch.set_num_threads(cores)
-    steps, lessons = acted[..., 0].size, N_STEPS * n
-    return model, actions, unit, follow / steps, taught / lessons, plain / N_ROUGH
-
-
-def _seconds(*works: Callable[[], object]) -> list[float]:
-    """The least of some tries of each, of this thread: others may use the machine, too."""
-    # In turn, since the machine may be slow for some hundredths of a second.
-    options: dict[str, Any] = {"timer": time.thread_time, "repeat": 3, "number": 1}
-    tries = [[min(timeit.repeat(work, **options)) for work in works] for _ in range(5)]
-    return [min(each) for each in zip(*tries, strict=True)]
+    counts = [1, acted[..., 0].size, N_STEPS * n, N_ROUGH]
+    return model, actions, *(np.min(tries, axis=0) / counts).tolist()
