@@ -39,8 +39,8 @@ EASY, ENDING = 0.15, 0.35
 """What is left of the later parts where tasks begin at their best: plans often cannot
 be bettered. And of rollouts where episodes end."""
 PER_ROW = 700  # additions of Python that rows are sorted and looked up in, each
-ALONE, ALONE_PER_ROW, USEFUL = 62e6, 120, 5
-"""Additions that one core does alone, in all and for each row; cores that have work otherwise."""
+ALONE, ALONE_PER_ROW, USEFUL, AT_ONCE = 62e6, 120, 5, 7
+"""Additions that one core does alone, in all and a row; cores that do the rest, that hold rows."""
 
 
 class LearningCost(NamedTuple):
@@ -123,16 +123,16 @@ def cost_of_search(
     units += left * (0.15 * n_ascents + 0.0002 * refined)
     units += n_curved * 300.0 if is_noisy and data.episodes is not None else 0.0
     units += 0.1 * n_anchors + 0.04 * again + (2_500.0 if sparse else left * (80.0 + 0.13 * rows))
-    taught = 1.1 * MAX_STEPS * BATCH if sparse else 0.0  # rows, of lessons
-    cores = torch.get_num_threads()
+    taught, cores = 1.1 * MAX_STEPS * BATCH * sparse, torch.get_num_threads()  # rows of lessons
     # Additions of Python: no other part is much faster on wider registers.
     added = PER_ROW * n + (not sparse) * left * len(ASCENTS) * n_updates * (5_000 + 110 * rows)
     seconds = units * unit + steps * step + taught * row + added * plain
     alone = min((ALONE + ALONE_PER_ROW * n) * plain, 0.4 * seconds)
     seconds = alone + (seconds - alone) / min(cores, USEFUL)
-    numbers = 4 * cores * N_INDUCING * min(n, N_ROWS) + 4 * n_curved * N_INDUCING**2
+    held = min(cores, AT_ONCE) * min(n, N_ROWS) + (4 + 0.5 * cores) * n_curved * N_INDUCING
+    numbers = N_INDUCING * held + n * 12 * (2 * d_s + 4)
     at_once = max(n_anchors, again / N_ROUNDS) / (n_anchors + again)  # one plan after the other
-    numbers += n * 12 * (2 * d_s + 4) + 2 * at_once * planned * (3 * d_s + 6)
+    numbers += 2 * at_once * planned * (3 * d_s + 6)
     return LearningCost(seconds, 60.0 + 8e-6 * numbers, cores)
 
 
