@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from nopg.dynamics.bounds import MAX_SHARE, Saturation
+from nopg.dynamics.bounds import MAX_SHARE, Saturation, StateBounds
 from nopg.dynamics.transition_model import TransitionModel
 
 Columns = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
@@ -90,6 +90,31 @@ def test_a_flag_does_not_saturate() -> None:
     assert saturation.is_low.tolist() == [True, False, False]
     assert saturation.is_high.tolist() == [True, False, False]
     assert torch.equal(is_saturated, after[:, 0].abs() == 1.0)
+
+
+def test_a_bound_that_half_of_the_rows_are_at_holds_and_they_are_learned_from() -> None:
+    """A sun that is down at night beside a store that fills and empties."""
+    states, push, after = track()
+    rng = np.random.default_rng(1)
+    clock = rng.uniform(0.0, 2.0 * np.pi, size=len(states))
+    clouds = rng.uniform(0.3, 1.0, size=len(states))
+    suns = [np.maximum(0.0, -np.cos(clock + ahead)) * clouds for ahead in (0.0, 0.2)]
+    before, later = (
+        torch.cat([x, torch.tensor(sun)[:, None]], dim=1)
+        for x, sun in zip((states, after), suns, strict=True)
+    )
+    saturation, is_saturated = Saturation.of(before, push, later)
+    assert saturation.is_low.tolist() == [True, False, True]
+    assert saturation.is_high.tolist() == [True, False, False]
+    assert saturation.is_usual.tolist() == [[False, False, True], [False, False, False]]
+    assert torch.equal(is_saturated, after[:, 0].abs() == 1.0)  # nights are learned from
+    bounds, left_out = StateBounds.of(before, push, later)
+    assert torch.equal(left_out, is_saturated)
+    assert torch.equal(bounds.are_left_out(later), is_saturated)
+    assert float(bounds.low[2]) == 0.0
+    night = later.mean(dim=0, keepdim=True).clone()
+    night[0, 2] = -3.0  # an error of the regression, not a place beyond the data
+    assert not bounds.out_of_support_gradient(night).any()
 
 
 def test_where_nearly_all_is_saturated_nothing_is() -> None:

@@ -23,7 +23,9 @@ saturation: numbers that vary freely never meet."""
 MORE, USUAL = 4.0, 0.8
 """How much more often it must come again than the values of this share of the rows do:
 an encoder's steps make every value come again."""
-MAX_SHARE = 0.3  # largest share of steps that may end there: flags and levels do not saturate
+MAX_SHARE = (
+    0.3  # share of steps that end there, of more of which rows are learned from all the same
+)
 MANY_ENDS = 0.1  # share of the ends from which on a switch that is on there says impact
 MARGIN = 0.1
 """How far beyond the data a regression is believed, as a share of their range: the
@@ -40,6 +42,7 @@ class Saturation:
     # at one value, (2, d_s, d_s).
     is_set: Tensor
     set_to: Tensor  # that value, likewise
+    is_usual: Tensor  # bounds that many rows are at: too many not to learn from them, (2, d_s)
 
     @classmethod
     def of(
@@ -52,16 +55,20 @@ class Saturation:
         x = torch.cat([states, actions], dim=1)
         # Different rows: a system that repeats itself meets its own extremes again.
         counts = torch.tensor([[len(torch.unique(x[h], dim=0)) for h in side.T] for side in hits])
-        stops = (counts >= MIN_STEPS) & (hits.sum(dim=1) <= MAX_SHARE * len(states))  # (2, d_s)
+        stops = counts >= MIN_STEPS  # (2, d_s)
         stops &= counts - 1 > MORE * _usual_repeats(next_states, stops.any(dim=0))
         stops[:, list(exempt)] = False
+        # A sun that is down at night, an empty store. Of flags and constants it says nothing.
+        is_flag = (both == both.amin(dim=0)) | (both == both.amax(dim=0))
+        is_usual = stops & (hits.sum(dim=1) > MAX_SHARE * len(states))
+        stops, is_usual = stops & ~is_usual, is_usual & ~is_flag.all(dim=0)
         hits &= stops[:, None]
         is_saturated = hits.any(dim=2).any(dim=0)
-        if float(is_saturated.double().mean()) > MAX_SHARE:
-            stops, hits = torch.zeros_like(stops), torch.zeros_like(hits)
-            is_saturated = torch.zeros_like(is_saturated)
+        is_share = is_saturated.double().mean() <= MAX_SHARE
+        stops, hits, is_saturated = stops & is_share, hits & is_share, is_saturated & is_share
         is_set, set_to = _resets(next_states, hits, stops)
-        return cls(stops[0], stops[1], is_set, set_to), is_saturated
+        stops |= is_usual
+        return cls(stops[0], stops[1], is_set, set_to, is_usual), is_saturated
 
     @property
     def exists(self) -> bool:
@@ -133,11 +140,9 @@ class StateBounds:
     def project_angles(self, states: np.ndarray) -> np.ndarray:
         """States with angles on their circles, (m, d_s)."""
         projected = states.copy()
-        for i, j in self.angles:
-            x, y = states[:, i], states[:, j]
-            radius = np.maximum(np.sqrt(x * x + y * y), 1e-9)
-            projected[:, i] = x / radius
-            projected[:, j] = y / radius
+        for pair in map(list, self.angles):
+            radius = np.maximum(np.sqrt(np.square(states[:, pair]).sum(axis=1)), 1e-9)
+            projected[:, pair] = states[:, pair] / radius[:, None]
         return projected
 
     def projection_jacobian(self, states: Tensor) -> Tensor:
@@ -156,8 +161,9 @@ class StateBounds:
 
     def are_left_out(self, next_states: Tensor) -> Tensor:
         """Which next states are at a bound that stops them, or beyond one, (m,)."""
-        at_low = (next_states <= self.low) & self.saturation.is_low
-        at_high = (next_states >= self.high) & self.saturation.is_high
+        stops = self.saturation
+        at_low = (next_states <= self.low) & stops.is_low & ~stops.is_usual[0]
+        at_high = (next_states >= self.high) & stops.is_high & ~stops.is_usual[1]
         return (at_low | at_high).any(dim=1) | self.are_beyond(next_states)
 
     def are_beyond(self, states: Tensor) -> Tensor:

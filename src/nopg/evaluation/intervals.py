@@ -61,10 +61,7 @@ class Estimate:
         is_all = (self.low <= possible[0]) & (self.high >= possible[1])
         if not np.any(is_all):
             return self
-        reason = (
-            "The data leave the return as open as the rewards do; record transitions "
-            "near the path of the policy."
-        )
+        reason = "The data leave the return as open as the rewards do; record near its path."
         return self.as_unknown(reason, is_all)
 
     def __repr__(self) -> str:

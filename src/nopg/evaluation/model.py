@@ -313,7 +313,7 @@ class ModelEvaluator:
             return estimate.as_unknown(unknown)
         if ((high - low) >= most - least).any():
             why = "The learned models leave the return as open as the rewards do. "
-            return estimate.as_unknown(why + self.replay.reason)
+            return estimate.as_unknown((why + self.replay.reason).strip())
         return estimate
 
     @cached_property

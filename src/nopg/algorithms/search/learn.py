@@ -81,8 +81,7 @@ def learn(
     """Learn a policy with nothing to tune: learned models, planning, refinement.
 
     Args:
-        data: Logged transitions; or a data frame whose columns have usual names, see
-            `Dataset.load`.
+        data: Logged transitions; or a data frame with usual names of columns (`Dataset.load`).
         initial_states: Where the task starts, (B, d_s); by default the first state of each episode.
         policy: "deterministic", "stochastic" or "discrete"; by default what fits the actions: the
             first, or the last for labels.
@@ -97,16 +96,14 @@ def learn(
             ("auto"), so many steps of both, or 0 for none. See `Dataset.with_history`.
         reward: The reward as a function of (s, a, s'), where it is known: of tensors (n, d_o), (n,
             d_a) and (n, d_o) in float64, labels as one-hot rows, it returns (n,), made of
-            operations of torch. It is used in place of the logged rewards and is not part of a
-            policy file.
+            operations of torch. It replaces the logged rewards, and no policy file has it.
         start: A policy that was learned before, to be refined with what is found; its models are
             where the new ones start. See `FittedPolicy.learn_more`.
         checkpoint: File that the search is saved to as it goes. Where it is there already a killed
             search goes on, to the same bits; where the search is done it is removed.
         action_space: Gymnasium space of the actions; by default that of the data.
         seed: Seed of every draw.
-        progress: Say about how long it takes (`nopg.learning_cost`), show a bar, and the verdict at
-            the end.
+        progress: Say about how long it takes (`nopg.learning_cost`), show a bar and a verdict.
         settings: Any other setting of `NOPG`, except `bandwidths`.
 
     Returns:
