@@ -38,7 +38,7 @@ N_ROUGH, N_LIKELY, N_TRIES = 1_000, 96, 12  # rows of the rough model, of a like
 EASY, ENDING = 0.15, 0.35
 """What is left of the later parts where tasks begin at their best: plans often cannot
 be bettered. And of rollouts where episodes end."""
-PER_ROW = 700  # additions of Python that rows are sorted and looked up in, each
+PER_ROW = 450  # additions of Python that rows are sorted and looked up in, each
 ALONE, ALONE_PER_ROW, USEFUL, AT_ONCE = 62e6, 120, 5, 7
 """Additions that one core does alone, in all and a row; cores that do the rest, that hold rows."""
 
