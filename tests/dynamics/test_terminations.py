@@ -168,6 +168,22 @@ def test_a_goal_in_two_columns_is_as_small_as_it_is_seen_to_be(n_hits: int) -> N
     assert torch.allclose(paid, 5.0 * found)
 
 
+def test_behind_a_goal_that_nobody_passed_a_prize_is_in_doubt() -> None:
+    """All who came from the left ended there: to the right are no rows at all."""
+    rng = np.random.default_rng(0)
+    states = rng.uniform([-2.0, -1.0], [0.2, 1.0], (1500, 2))
+    is_hit = np.linalg.norm(states, axis=1) < 0.25
+    states = states[is_hit | (states[:, 0] < 0.0) | (np.abs(states[:, 1]) > 0.25)]
+    is_hit = np.linalg.norm(states, axis=1) < 0.25
+    ended = torch.tensor(is_hit).double()
+    model = TerminationModel.fit(torch.tensor(states), 10.0 * ended, ended, rng)
+    assert model is not None
+    assert asked(model, 1.5, 0.0)[1] > 9.0  # by the nearest, far as it is
+    assert asked(model.sharper(), 1.5, 0.0)[1] < 1.0
+    assert asked(model.sharper(), 0.0, 0.0)[1] > 9.0
+    assert asked(model.sharper(), -1.0, 0.0)[1] < 1.0
+
+
 @pytest.mark.parametrize(("usual", "pay"), [(1.0, 1.0), (1.0, -5.0), (-0.1, -5.0)])
 def test_before_ends_that_nobody_seeks_there_is_blur(usual: float, pay: float) -> None:
     """A pole of two links that falls: policies stay as far away as data are apart."""

@@ -1,11 +1,9 @@
 """A learned model as it would be without one part of its data, each part in turn.
 
-How much an answer changes from one of these models to the next shows how far it rests on what
-happened to be recorded (the delete-a-group jackknife of Quenouille and Tukey), whatever the model's
-own posterior says. Episodes are left out together, since what lasts for a whole one, a gust or a
-level that nobody measured, is in all of its rows. Rows in no order may lie on a grid, where the
-neighbours of a row say what it says. What lies between them a gap tells that is twice as wide:
-without all rows of about one value of a column.
+How much an answer changes from one to the next shows how far it rests on what happened to be
+recorded (the delete-a-group jackknife of Quenouille and Tukey). Episodes are left out together,
+since what lasts for a whole one is in all of its rows. Of rows in no order, as on a grid, the
+neighbours say the same: there all rows of about one value of a column are left out.
 """
 
 from dataclasses import replace

@@ -1,15 +1,13 @@
 """Models drawn from the posterior of a learned one, to be followed for many steps.
 
-A predictive deviation says how wrong one step may be. What it comes to after a hundred steps
-depends on how errors go together: a regression that is too low here is too low beside here as well.
-So whole functions are drawn, and a rollout keeps to one of them:
+What an error comes to after a hundred steps depends on how errors go together: what is too low here
+is too low beside here as well. So whole functions are drawn, and a rollout keeps to one of them:
 
     f(x) = a phi(x)' v + k(x)' (w + a W' e - K^-1 a phi(Z)' v),   v, e ~ N(0, 1),
 
 with w the weights of the mean, W its whitening factor, Z the inducing inputs and phi random Fourier
 features of the kernel (decoupled sampling, Wilson et al., 2020). Near the data f is what they say,
-far from them any function of the prior. The coefficients of linear means are drawn as least squares
-leave them open: a small error of how long a motion lasts is a large one after many steps.
+far from them any function of the prior. Linear means are drawn as least squares leave them open.
 """
 
 from collections.abc import Sequence

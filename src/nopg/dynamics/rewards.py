@@ -1,10 +1,9 @@
 """Rewards that are no plain regression: a function that the user knows, or progress.
 
-Many others are r = P(s') - P(s) + c(s, a): progress, or the shaping of a distance to a goal and of
-a speed. P has kinks at the goal, and a smooth regression of r on (s, a) is wrong where it matters
-most: it pays for hovering there, a little at every step. Differences of a fitted P add up to what
-was gained in the end, whatever P is. So where a potential tells the rewards of steps it has not
-seen, the model's are its differences, and a regression of what is left.
+Many others are r = P(s') - P(s) + c(s, a): progress, or shaping. P has kinks at the goal, and a
+smooth regression of r on (s, a) pays for hovering there. Differences of a fitted P add up to what
+was gained in the end. So where a potential tells the rewards of steps it has not seen, the model's
+are its differences, and a regression of what is left.
 
     P(s) = b's + sum_c sum_k w_ck exp(-|z_c - u_ck|^2 / 2),
 

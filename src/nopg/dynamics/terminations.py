@@ -17,6 +17,7 @@ BEYOND = 2.0  # typical steps that ends may be beyond a limit, on average
 LOG_WIDTHS = (-4.0, 4.0)  # of the kernel along a column, in deviations of the data
 N_SEARCHED, PRIOR = 30, 1e-3  # steps of a search for widths, and its prior
 AT_ONCE, EXACT = 4_000_000, "donot_use_mm_for_euclid_dist"  # distances, and how they are found
+N_AROUND = 64  # places around each prize
 BORDER = 6.0  # kernel widths from a limit, within which states are mirrored at it
 
 
@@ -47,8 +48,7 @@ class TerminationModel:
     rewards: Tensor  # what that termination was worth, 0 for the others, (m,)
     unit: Tensor  # standard deviation of each dimension, (d_s,)
     width: float  # of the kernel, in these units
-    # Points, ends and rewards beyond limits that too few ends were seen at to be believed.
-    suggested: Tensors
+    suggested: Tensors  # and places beyond limits that few ends suggest, and around prizes
     log_counts: Tensor | None = None  # of the rows that each point stands for, (m,); None for one
     limits: tuple[Limit, ...] = ()  # beside the points, which tell of other ends
 
@@ -79,8 +79,7 @@ class TerminationModel:
         crossed = [k for *_, k in outer if not _is_mixed(points[k], paid[k], most)]
         is_told = sum(crossed, torch.zeros(len(points), dtype=torch.bool))
         # Before what costs, kernels as wide as data are apart keep policies away.
-        is_sought = paid >= most if most <= 0.0 else paid > most  # a prize, or an end to costs
-        is_asked = (ended > 0.0) & ~is_told & (is_sought | (typical_step is not None))
+        is_asked = (ended > 0.0) & ~is_told & (_are_sought(paid, most) | (typical_step is not None))
         if int(is_asked.sum()) < LEAST:
             thin = torch.ones_like(unit)
             for j, sign, place, beyond in outer:
@@ -112,15 +111,18 @@ class TerminationModel:
         paid, every = ended * rewards[order], next_states[~is_terminal] / unit
         outer = _limits(points, ended > 0.0, every, MANY)
         outer = [one for one in outer if _is_mixed(points[one[3]], paid[one[3]], most)]
-        all_of_them = _mirrored((points, ended, paid, log_counts), outer, BORDER, most)
-        points, ended, paid, log_counts = all_of_them
-        return cls(points, ended, paid, unit, 1.0, all_of_them[:3], log_counts, tuple(limits))
+        whole = _mirrored((points, ended, paid, log_counts), outer, BORDER, most)
+        others = _with_around(whole[:3], most) if typical_step is None else whole[:3]
+        points, ended, paid, log_counts = whole
+        return cls(points, ended, paid, unit, 1.0, others, log_counts, tuple(limits))
 
     def sharper(self) -> Self:
-        """Another that the data allow: less blur, and limits where a single end suggests them."""
+        """Another that the data allow: less blur, limits that one end suggests, smaller goals."""
         points, ended, paid = self.suggested
-        width = self.width / SHARPER
-        return replace(self, points=points, is_terminal=ended, rewards=paid, width=width)
+        found = replace(self, points=points, is_terminal=ended, rewards=paid)
+        if (counts := self.log_counts) is not None:
+            counts = torch.cat([counts, counts.new_zeros(len(points) - len(counts))])
+        return replace(found, log_counts=counts, width=self.width / SHARPER)
 
     def gradients(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """Of the probability and what an end pays: covariances under the weights, (m, d_s) each."""
@@ -182,6 +184,24 @@ def _mirrored(seen: Tensors, outer: Limits, edge: float, most: float) -> Tensors
             pay = ends * pay.clamp(pays.min(), pays.max())
             found.append((images, ends, pay, counts[which & (depth < edge)]))
     return tuple(map(torch.cat, zip(*found, strict=True)))
+
+
+def _are_sought(paid: Tensor, most: float) -> Tensor:
+    """Which ends are a prize, or an end to costs."""
+    return paid >= most if most <= 0.0 else paid > most
+
+
+def _with_around(seen: Tensors, most: float) -> Tensors:
+    """The same and places around prizes, twice as far as these are from each other, without any."""
+    # Behind a goal there are no rows, since all have ended: its kernels reach as far as one likes.
+    prizes = seen[0][(seen[1] > 0.0) & _are_sought(seen[2], most)]
+    near = torch.cdist(prizes, prizes).fill_diagonal_(torch.inf).amin(dim=1).quantile(0.9)
+    drawn, apart = np.random.default_rng(0).normal, 2.0 * near
+    ways = torch.as_tensor(drawn(size=(N_AROUND, prizes.shape[1])))
+    found = (prizes[:, None] + apart * ways / ways.norm(dim=1, keepdim=True)).flatten(0, 1)
+    found = found[torch.cdist(found, prizes).amin(dim=1) > (1.0 - 1e-9) * apart]
+    none = found.new_zeros(len(found))
+    return tuple(map(torch.cat, zip(seen, (found, none, none), strict=True)))
 
 
 def _slope(points: Tensor, paid: Tensor, most: float) -> Tensor:

@@ -1,10 +1,9 @@
 """Intervals of the kernel estimate: replicas of the data, and rows made otherwise.
 
-Three things can be wrong with an answer. Other data of the same kind would have given another one:
-the spread of bootstrap replicas. Smoothing has a bias, which no resampling shows and which on
-coarse data is the larger by far: the distance to what other rows answer. And where no sample is
-near, the answer is not known: w_x is how often, discounted, the policy asks at the query x, and u_x
-goes from 0 to 1 as x is farther from the data than is usual. `Answers` makes an interval of all.
+Other data would have given another answer: the spread of bootstrap replicas. Smoothing has a bias:
+the distance to what other rows answer. And where no sample is near, the answer is not known: w_x is
+how often, discounted, the policy asks at the query x, and u_x goes from 0 to 1 as x is farther from
+the data than is usual. `Answers` makes an interval of all.
 
 A replica gives every episode (or every sample, where there are none) a weight drawn from the
 exponential distribution and adds its logarithm to the column of each of its samples (Rubin, 1981).

@@ -1,17 +1,10 @@
 """Model-based evaluation: what a policy earns and visits in two learned models.
 
-Kernel rows blur; a Gaussian process of the same transitions predicts a smooth system hundreds of
-steps ahead. Values are means over rollouts in two models, and over drawn gusts where these have
-found the system to be noisy. How wrong they may be is asked of models drawn from the posterior
-(`dynamics/posterior.py`), on the same paths: that is the part which more data would narrow. It is
-multiplied by what replay of held-out data finds bands to be too narrow by, so that what no
-posterior knows of counts as far as the log can tell. It is asked again of models without a part of
-the data each (`dynamics/left_out.py`): how much they differ needs no posterior. Rows in no order
-test no path, and those of a grid not what lies between them: a kink there looks smooth to every
-regression. It shows where gaps are made wider, and counts where it is more. Where rollouts are out
-of support the rewards to come may be anything between the lowest and the highest seen. They may be
-others still: where more of them lie there than an interval of that level may miss, or where a path
-leaves for good (`runaway_share`), nothing is known.
+Values are means over rollouts in both, and over drawn gusts where there is noise. How wrong they
+may be is asked of models drawn from the posterior, scaled by replay of held-out data, of models
+without a part of the data each, and where rows are in no order of models with wider gaps. Out of
+support the rewards to come may be any of those seen; where more lies there than an interval may
+miss, or a path leaves for good, nothing is known (`docs/sign_off.md`).
 """
 
 from collections.abc import Callable, Sequence

@@ -2,8 +2,8 @@
 
 Recorded actions go through a model from recorded states, and what it predicts is compared with what
 happened. Models drawn from its posterior, each with gusts of its own, make the bands; it has to
-beat a linear model and standing still. This shows, without a simulator, what no interval knows of:
-models that are right for one step and wrong after ten, a hidden state, a machine that has changed.
+beat a linear model and standing still. It shows models that are right for one step and wrong after
+ten, a hidden state, a machine that has changed.
 """
 
 import math

@@ -1,9 +1,8 @@
 """Where an ascent starts: a few short ones, compared by something that is not J.
 
-Gradient ascent finds the nearest hill of J, and which hill is near depends on the rows. The blur of
-the paper's rows helps to see far, matched rows are right about what is near, and where several
-kinds agree a policy exploits none of them. So one short ascent is made on the paper's rows and one
-on several kinds in turn, on a part of the data; the long one starts from the policy whose mean path
+Gradient ascent finds the nearest hill of J. The blur of the paper's rows helps to see far, matched
+rows are right about what is near. So one short ascent is made on the paper's rows and one on
+several kinds in turn, on a part of the data; the long one starts from the policy whose mean path
 earns most. J cannot choose: each was raised on it. Where it promises more than the best mean path
 earns, the search goes on from other policies, in the end along mean paths (`path_gradient`), as for
 labels in any case: a row finds only samples of its own label, and spreads the more. In noise paths

@@ -1,15 +1,11 @@
 """`nopg.learn`: a policy from logged transitions with nothing to tune.
 
-1. Two models of the system are fitted to the log: Gaussian processes of the next state
-   and the reward, one of all the data and one of four fifths.
-2. Candidates: fitted value iteration in the first model, distilled into a policy, with
-   several horizons and action repeats; gradient ascent on the kernel estimate; and plans once more
-   along the paths of the best. Or trajectory optimisation where states lie too far apart for these.
-3. Both models are asked for each candidate's return; the lower one counts, so that a
-   policy that exploits an error of one model does not fool the other. Where the log
-   shows that the system is noisy, rollouts meet drawn noise, the same for every policy.
-4. All candidates are refined by the gradient of their return in the first model, the
-   best three to the end, and the best is kept.
+1. Two models of the system are fitted to the log, one of all the data and one of four fifths.
+2. Candidates: plans in the first model, distilled into policies, and gradient ascent on the kernel
+   estimate; or trajectory optimisation where states lie too far apart for these.
+3. Both models are asked for each candidate's return, and the lower one counts: a policy that
+   exploits an error of one does not fool the other.
+4. All are refined by the gradient of their return in the first model, and the best is kept.
 
 This is model-based policy search, not the paper's algorithm: that one is `nopg.NOPG`.
 """

@@ -1,11 +1,9 @@
 """Trajectory optimisation in a learned model: iterative LQR from the task's starts.
 
-Value iteration needs anchors that are near each other, and in many dimensions none are; the
-gradient of a policy's return explodes along a path that is unstable. Here the actions of a path are
-changed together with a linear feedback around it, which keeps the path near its own prediction
-while it is changed: a backward pass finds the best change and the gains in a linear model of the
-motion and a quadratic one of the rewards, and a forward pass goes as far in that direction as the
-return rises (Li and Todorov, 2004; with limits of actions as by Tassa et al., 2014), for all paths.
+The actions of a path are changed together with a linear feedback around it, which keeps an unstable
+path near its own prediction: a backward pass finds the best change and the gains in a linear model
+of the motion and a quadratic one of the rewards, and a forward pass goes as far as the return rises
+(Li and Todorov, 2004; with limits of actions as by Tassa et al., 2014), for all paths.
 """
 
 from collections.abc import Callable, Sequence
