@@ -61,7 +61,7 @@ class Estimate:
         is_all = (self.low <= possible[0]) & (self.high >= possible[1])
         if not np.any(is_all):
             return self
-        reason = "The data leave the return as open as the rewards do; record near its path."
+        reason = "The return is as open as the rewards; record transitions near the policy's path."
         return self.as_unknown(reason, is_all)
 
     def __repr__(self) -> str:
